@@ -1,0 +1,43 @@
+package nodes
+
+// GPURequest is what a job asks of the GPUs of one host. At most one of Amount, Whole and Memory is set.
+type GPURequest struct {
+	Amount Amount `json:"amount,omitempty"` // a fraction (or more than one GPU: see the package comment)
+	Whole  int    `json:"whole,omitempty"`  // this many whole GPUs, shared with nobody
+	// Memory asks for Count slices, each the smallest that has this many bytes.
+	Memory int64  `json:"memory,omitempty"`
+	Count  int    `json:"count,omitempty"`
+	Model  string `json:"model,omitempty"` // only GPUs whose model holds this text
+}
+
+// Zero says that no GPU is asked for.
+func (r GPURequest) Zero() bool { return r.Amount == 0 && r.Whole == 0 && r.Memory == 0 }
+
+// Request is what a job asks of one host. Comparable, so that equal requests can be planned as one
+// class; consumables are therefore kept as their canonical text (see Consumables).
+type Request struct {
+	Slots       int         `json:"slots"`
+	Memory      int64       `json:"memory,omitempty"` // bytes
+	GPU         GPURequest  `json:"gpu,omitzero"`
+	Consumables Consumables `json:"consumables,omitempty"`
+	Exclusive   bool        `json:"exclusive,omitempty"` // the whole node, alone
+}
+
+// Allocation is what an attempt holds of one node.
+type Allocation struct {
+	Node        ID          `json:"node"`
+	Slots       int         `json:"slots"`
+	Memory      int64       `json:"memory,omitempty"`
+	Slices      []Slice     `json:"slices,omitempty"`
+	Consumables Consumables `json:"consumables,omitempty"`
+	Exclusive   bool        `json:"exclusive,omitempty"`
+}
+
+// FGPU is the sum of an allocation's slices.
+func (a Allocation) FGPU() Amount {
+	var sum Amount
+	for _, s := range a.Slices {
+		sum += s.Amount
+	}
+	return sum
+}

@@ -1,0 +1,150 @@
+package queue
+
+import (
+	"time"
+
+	"fairslice/nodes"
+)
+
+// Submission is a request to create a job.
+type Submission struct {
+	Token  string // the client's; the same token of the same user gives the same job
+	Spec   *Spec
+	Script []byte
+	Env    [][]byte // KEY=VALUE
+	Owner  Identity
+}
+
+// Accepted answers a Submission, once it is durable.
+type Accepted struct {
+	Job     JobID
+	Queue   string
+	Default bool     // no queue was named
+	Notes   []string // for the submitter's standard error
+}
+
+// Selection names elements. Conditions are ANDed. IDs come first: with IDs, User restricts nothing in listings.
+type Selection struct {
+	IDs     []string // "12", "12[3]", "12[1-4,7]", "0" (all of the caller's)
+	User    string   // "" the caller's own, "all" everybody's
+	Queue   string
+	Name    string // with * wildcards; "name[3]" names one element
+	Host    string
+	Project string
+	Account string
+	States  []State
+	Scope   Scopes
+}
+
+// Scopes is which stage of life a Selection covers.
+type Scopes string
+
+// Scopes. The empty one is Unfinished without IDs, and All with IDs.
+const (
+	ScopeDefault    Scopes = ""
+	ScopeUnfinished Scopes = "unfinished"
+	ScopeAll        Scopes = "all"
+	ScopeFinished   Scopes = "done"
+	ScopePending    Scopes = "pending"
+	ScopeRunning    Scopes = "running"
+	ScopeSuspended  Scopes = "suspended"
+)
+
+// Op is what a Control does.
+type Op string
+
+// Operations on jobs.
+const (
+	OpKill    Op = "kill"
+	OpSignal  Op = "signal"
+	OpStop    Op = "stop"
+	OpResume  Op = "resume"
+	OpRequeue Op = "requeue"
+	OpTop     Op = "top"
+	OpBottom  Op = "bottom"
+	OpSwitch  Op = "switch"
+	OpModify  Op = "modify"
+)
+
+// Control is a command on the elements of a Selection.
+type Control struct {
+	Op       Op
+	Select   Selection
+	By       Identity
+	Signal   string
+	Queue    string
+	Position int
+	Force    bool
+	AsDone   bool
+	Note     string
+	Options  []Given
+	Latest   bool // only the newest job selected
+	Hold     bool
+}
+
+// Given is an option as the user gave it, to be applied to a Spec by the same parser as at submission.
+type Given struct {
+	Name   string
+	Values []string
+}
+
+// Outcome is one line of a Control's answer.
+type Outcome struct {
+	ID   string
+	OK   bool
+	Text string
+}
+
+// AdminCommand changes hosts and queues. Only administrators may give one.
+type AdminCommand struct {
+	Op     string // hopen, hclose, qopen, qclose, qact, qinact, reconfig
+	Names  []string
+	Reason string
+	By     Identity
+}
+
+// Reason is why an element does not start. Kind is from the list below, Text is what listings print.
+type Reason struct {
+	Kind  ReasonKind
+	Text  string
+	Hosts int        // number of hosts it holds for; 0 when it is not about hosts
+	Nodes []nodes.ID // some of those hosts
+}
+
+// ReasonKind is a closed list, so that scripts can rely on it.
+type ReasonKind string
+
+// Reasons, in the order in which the planner looks: the first one given is the first blocker.
+const (
+	ReasonNew           ReasonKind = "new"             // no cycle has looked at it yet
+	ReasonHeld          ReasonKind = "held"            // PSUSP
+	ReasonBegin         ReasonKind = "begin-time"      // -b
+	ReasonDependency    ReasonKind = "dependency"      // not yet
+	ReasonNever         ReasonKind = "never-satisfied" // the dependency cannot become true
+	ReasonQueueInactive ReasonKind = "queue-inactive"
+	ReasonArrayLimit    ReasonKind = "array-limit" // -J "a[..]%n"
+	ReasonUserLimit     ReasonKind = "user-limit"  // slots of a user in the queue
+	ReasonQueueLimit    ReasonKind = "queue-limit"
+	ReasonBackoff       ReasonKind = "back-off"     // the last start failed
+	ReasonNoHost        ReasonKind = "no-host"      // no host could ever hold it
+	ReasonHostDown      ReasonKind = "host-down"    // hosts that could are down or closed
+	ReasonNotSelected   ReasonKind = "not-selected" // select[], -m, the queue's hosts
+	ReasonSlots         ReasonKind = "slots"
+	ReasonMemory        ReasonKind = "memory"
+	ReasonGPU           ReasonKind = "gpu"
+	ReasonConsumable    ReasonKind = "consumable"
+	ReasonExclusive     ReasonKind = "exclusive"
+	ReasonReserved      ReasonKind = "reserved"   // it fits now, but would delay a job before it
+	ReasonNotLooked     ReasonKind = "not-looked" // the cycle's bound was reached before it
+)
+
+// View is what readers see while they hold the book: nothing in it may be kept or changed.
+type View interface {
+	Book() *Book
+	// Why gives the reasons of a pending element from the last plan, and when it is expected to start (zero: unknown).
+	Why(j *Job, e *Element) (reasons []Reason, expected time.Time)
+	// PlannedAt is when the last plan was made.
+	PlannedAt() time.Time
+	// Ahead counts the pending elements ordered before this one in the last plan.
+	Ahead(j *Job, e *Element) int
+}

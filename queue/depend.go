@@ -1,0 +1,6 @@
+package queue
+
+// Condition is a parsed -w expression.
+type Condition interface {
+	String() string
+}

@@ -1,0 +1,135 @@
+package queue
+
+import (
+	"time"
+
+	"fairslice/nodes"
+)
+
+// Assignment is all that a node needs to run an attempt. Paths are absolute and expanded.
+type Assignment struct {
+	ID          ElementID
+	Attempt     int
+	Owner       Identity
+	Spec        *Spec
+	Script      []byte
+	Env         [][]byte // complete, LSB_ variables included
+	Alloc       []nodes.Allocation
+	RunLimit    time.Duration
+	MemoryLimit int64
+	ImageFile   string // "" on the bare node
+	CWD         string
+	CreateCWD   bool
+	Stdin       string
+	Stdout      string
+	Stderr      string
+	DisplayName string
+	Queue       string
+	Cluster     string
+	Submitted   time.Time
+	Report      bool // append LSF's job report to Stdout
+	Deadline    time.Time
+	Binds       []string // SRC[:DST[:ro]]
+}
+
+// OrderOp is what an Order does.
+type OrderOp string
+
+// Orders. Each is safe to repeat, and to give for an attempt that has ended.
+const (
+	OrderKill   OrderOp = "kill"
+	OrderSignal OrderOp = "signal"
+	OrderStop   OrderOp = "stop"
+	OrderResume OrderOp = "resume"
+	OrderForget OrderOp = "forget" // kill without a report: batchd has ended this attempt already, or never knew it
+	OrderLimit  OrderOp = "limit"
+)
+
+// Order acts on an attempt at its node.
+type Order struct {
+	ID          ElementID
+	Attempt     int
+	Op          OrderOp
+	Verdict     Verdict // kill: what to report
+	Signal      string
+	AtOnce      bool // kill: SIGKILL without INT and TERM first
+	RunLimit    time.Duration
+	MemoryLimit int64
+}
+
+// ReportKind says which part of a Report is set.
+type ReportKind string
+
+// Kinds of report.
+const (
+	ReportBegan   ReportKind = "began"
+	ReportEnded   ReportKind = "ended"
+	ReportStopped ReportKind = "stopped"
+	ReportFailed  ReportKind = "failed" // the command never ran
+)
+
+// Report is a durable fact that a node tells about an attempt, repeated until acknowledged.
+type Report struct {
+	ID      ElementID
+	Attempt int
+	At      time.Time
+	Kind    ReportKind
+
+	Began *Began // Attempt field unused
+
+	// Ended.
+	Status  int // raw wait status or NoStatus
+	Verdict Verdict
+	Detail  string
+	Usage   Usage
+	Ran     time.Time // when the command began; zero if it never ran
+	Lost    bool      // by reboot or loss of the shepherd
+
+	// Stopped.
+	Stopped bool
+
+	// Failed.
+	Code     string // image, cwd, exec, user, fence, internal
+	JobFault bool   // the job ends; otherwise it waits again
+	ExitCode int
+}
+
+// AttemptState is what a node knows of one attempt when it connects.
+type AttemptState struct {
+	ID      ElementID
+	Attempt int
+	State   string // accepted, running, stopped, ended
+}
+
+// Hello is a node's first word.
+type Hello struct {
+	Node     nodes.Node
+	Version  string
+	Attempts []AttemptState
+}
+
+// Heartbeat is a node's sign of life with what its attempts consume.
+type Heartbeat struct {
+	Load1           float64
+	MemoryAvailable int64
+	Usage           []AttemptUsage
+	LostGPUs        []string
+}
+
+// AttemptUsage is one attempt's consumption so far.
+type AttemptUsage struct {
+	ID      ElementID
+	Attempt int
+	Usage   Usage
+}
+
+// PipeOrder asks a node to open a byte stream to one of its attempts.
+type PipeOrder struct {
+	Pipe       string // its id
+	Kind       string // tty, peek
+	ID         ElementID
+	Attempt    int
+	Follow     bool
+	Replay     bool
+	Rows, Cols uint16
+}
