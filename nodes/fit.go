@@ -243,7 +243,8 @@ func (n *Node) bestFit(r GPURequest, amount func(*GPU) Amount, except map[string
 }
 
 func (g *GPU) matches(r GPURequest) bool {
-	return r.Model == "" || strings.Contains(strings.ToLower(g.Model), strings.ToLower(r.Model))
+	return g.Memory >= r.MinMemory &&
+		(r.Model == "" || strings.Contains(strings.ToLower(g.Model), strings.ToLower(r.Model)))
 }
 
 func addConsumables(used, add, have Consumables) (Consumables, error) {

@@ -8,6 +8,8 @@ type GPURequest struct {
 	Memory int64  `json:"memory,omitempty"`
 	Count  int    `json:"count,omitempty"`
 	Model  string `json:"model,omitempty"` // only GPUs whose model holds this text
+	// MinMemory restricts whole GPUs to those with at least this many bytes.
+	MinMemory int64 `json:"min_memory,omitempty"`
 }
 
 // Zero says that no GPU is asked for.

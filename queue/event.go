@@ -41,14 +41,15 @@ type (
 	}
 	// Began is the node's word that the command runs.
 	Began struct {
-		Attempt int    `json:"attempt"`
-		Pid     int    `json:"pid"`
-		Home    string `json:"home,omitempty"`
-		CWD     string `json:"cwd,omitempty"`
-		Stdout  string `json:"stdout,omitempty"`
-		Stderr  string `json:"stderr,omitempty"`
-		Image   string `json:"image,omitempty"`
-		Note    string `json:"note,omitempty"` // e.g. that output went to the fallback
+		Attempt int       `json:"attempt"`
+		Ran     time.Time `json:"ran"` // by the node's clock
+		Pid     int       `json:"pid"`
+		Home    string    `json:"home,omitempty"`
+		CWD     string    `json:"cwd,omitempty"`
+		Stdout  string    `json:"stdout,omitempty"`
+		Stderr  string    `json:"stderr,omitempty"`
+		Image   string    `json:"image,omitempty"`
+		Note    string    `json:"note,omitempty"` // e.g. that output went to the fallback
 	}
 	// Ended releases the attempt and is final: → DONE or EXIT. With Attempt 0 the element had none (killed while pending).
 	Ended struct {
@@ -93,8 +94,6 @@ type (
 	Found struct {
 		State State `json:"state"`
 	}
-	// Abandoned: removed by force while UNKWN: → ZOMBI until the node answers, resources kept.
-	Abandoned struct{}
 	// Modified replaces the parts of a job that bmod changed.
 	Modified struct {
 		Spec  *Spec  `json:"spec"`
@@ -170,7 +169,6 @@ func (*Suspended) Kind() Kind     { return "suspended" }
 func (*Resumed) Kind() Kind       { return "resumed" }
 func (*Lost) Kind() Kind          { return "lost" }
 func (*Found) Kind() Kind         { return "found" }
-func (*Abandoned) Kind() Kind     { return "abandoned" }
 func (*Modified) Kind() Kind      { return "modified" }
 func (*Switched) Kind() Kind      { return "switched" }
 func (*Moved) Kind() Kind         { return "moved" }
@@ -189,7 +187,7 @@ var bodies = map[Kind]func() Body{
 	"requeued": func() Body { return new(Requeued) }, "kill-requested": func() Body { return new(KillRequested) },
 	"signalled": func() Body { return new(Signalled) }, "suspended": func() Body { return new(Suspended) },
 	"resumed": func() Body { return new(Resumed) }, "lost": func() Body { return new(Lost) },
-	"found": func() Body { return new(Found) }, "abandoned": func() Body { return new(Abandoned) },
+	"found":    func() Body { return new(Found) },
 	"modified": func() Body { return new(Modified) }, "switched": func() Body { return new(Switched) },
 	"moved": func() Body { return new(Moved) }, "array-limited": func() Body { return new(ArrayLimited) },
 	"forgotten": func() Body { return new(Forgotten) }, "node-joined": func() Body { return new(NodeJoined) },

@@ -86,6 +86,8 @@ type Result struct {
 	Verdict Verdict   `json:"verdict,omitempty"`
 	Detail  string    `json:"detail,omitempty"` // for people: why a start failed, which limit
 	At      time.Time `json:"at"`
+	// PostFailed says that the post-execution command (-Ep) ended with a status other than 0.
+	PostFailed bool `json:"post_failed,omitempty"`
 }
 
 // NoStatus is Result.Status when there is no wait status.

@@ -114,6 +114,7 @@ type ResReq struct {
 	FGPU        nodes.Amount     `json:"fgpu,omitempty"`        // rusage[fgpu=], on each host
 	WholeGPUs   int              `json:"whole_gpus,omitempty"`  // rusage[ngpus_physical=]
 	GPUMemory   int64            `json:"gpu_memory,omitempty"`  // rusage[…:gmem=]
+	GPUModel    string           `json:"gpu_model,omitempty"`   // rusage[…:gmodel=]
 	Consumables map[string]int64 `json:"consumables,omitempty"` // rusage[name=], on each host
 	OneHost     bool             `json:"one_host,omitempty"`    // span[hosts=1]
 	PerHost     int              `json:"per_host,omitempty"`    // span[ptile=n]

@@ -13,5 +13,7 @@
 //  4. One process uses one library file. The loader binds each symbol once, so a second file would
 //     be opened and then not be used; Open refuses it.
 //
-// A program that imports this package needs cgo, and must not be linked with "-z now": see rule 3.
+// A program that imports this package needs cgo, and late binding (rule 3): linked with "-z now", or
+// started with LD_BIND_NOW set, it ends before main. "-ldflags=-extldflags=-Wl,-z,lazy" makes sure
+// where a distribution's compiler links with "-z now" by itself.
 package nvml

@@ -1,0 +1,165 @@
+package backfill
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"fairslice/nodes"
+	"fairslice/queue"
+)
+
+// maxNamed bounds how many hosts a reason names.
+const maxNamed = 5
+
+// reasons collects why the nodes of one placement were refused.
+type reasons struct {
+	byKind map[queue.ReasonKind]*refused
+}
+
+type refused struct {
+	hosts int
+	named []nodes.ID
+	best  int64 // the most that any of these hosts has free
+	what  string
+	text  string
+}
+
+func newReasons() *reasons { return &reasons{byKind: map[queue.ReasonKind]*refused{}} }
+
+var kindOf = map[nodes.Blocker]queue.ReasonKind{
+	nodes.BlockedByState:      queue.ReasonHostDown,
+	nodes.BlockedByExclusive:  queue.ReasonExclusive,
+	nodes.BlockedBySlots:      queue.ReasonSlots,
+	nodes.BlockedByMemory:     queue.ReasonMemory,
+	nodes.BlockedByConsumable: queue.ReasonConsumable,
+	nodes.BlockedByGPU:        queue.ReasonGPU,
+}
+
+func (r *reasons) add(id nodes.ID, m *nodes.Misfit) {
+	x := r.note(kindOf[m.Blocker], id)
+	x.best = max(x.best, m.Have)
+	x.what = m.What
+}
+
+func (r *reasons) reserve(id nodes.ID) { r.note(queue.ReasonReserved, id) }
+
+func (r *reasons) note(k queue.ReasonKind, id nodes.ID) *refused {
+	x := r.byKind[k]
+	if x == nil {
+		x = &refused{}
+		r.byKind[k] = x
+	}
+	x.hosts++
+	if len(x.named) < maxNamed {
+		x.named = append(x.named, id)
+	}
+	return x
+}
+
+// spread notes that several hosts together have too few slots.
+func (r *reasons) spread(hosts, need, have int) {
+	if hosts > 0 {
+		r.byKind[queue.ReasonSlots] = &refused{hosts: hosts, best: int64(have),
+			text: fmt.Sprintf("Not enough job slot(s): needs %d on several hosts, %d are free", need, have)}
+	}
+}
+
+// order in which reasons are given: the one that the user can wait for first.
+var order = []queue.ReasonKind{
+	queue.ReasonReserved, queue.ReasonGPU, queue.ReasonSlots, queue.ReasonMemory, queue.ReasonConsumable,
+	queue.ReasonExclusive, queue.ReasonHostDown,
+}
+
+func (r *reasons) list(need nodes.Request, cands int) []queue.Reason {
+	if cands == 0 {
+		return []queue.Reason{{Kind: queue.ReasonNotSelected, Text: "There are no suitable hosts for the job"}}
+	}
+	var out []queue.Reason
+	for _, k := range order {
+		x := r.byKind[k]
+		if x == nil {
+			continue
+		}
+		text := x.text
+		if text == "" {
+			text = x.describe(k, need)
+		}
+		out = append(out, queue.Reason{Kind: k, Text: text, Hosts: x.hosts, Nodes: slices.Clone(x.named)})
+	}
+	return out
+}
+
+func (x *refused) describe(k queue.ReasonKind, need nodes.Request) string {
+	switch k {
+	case queue.ReasonReserved:
+		return "Job slots are reserved for a job before it"
+	case queue.ReasonSlots:
+		return fmt.Sprintf("Not enough job slot(s): needs %d on one host, the freest has %d", need.Slots, x.best)
+	case queue.ReasonMemory:
+		return fmt.Sprintf("Not enough memory: needs %d MB on one host, the freest has %d MB", need.Memory>>20, x.best>>20)
+	case queue.ReasonConsumable:
+		return fmt.Sprintf("Not enough of resource %s: %d free on the host with most", x.what, x.best)
+	case queue.ReasonExclusive:
+		return "Host is used exclusively, or the job needs a host alone"
+	case queue.ReasonGPU:
+		return describeGPU(need.GPU, x)
+	}
+	return "Closed or unavailable"
+}
+
+func describeGPU(g nodes.GPURequest, x *refused) string {
+	var what string
+	switch x.what {
+	case "fgpu":
+		return fmt.Sprintf("Not enough GPU: needs %s fGPU on one GPU, the freest has %s", g.Amount, nodes.Amount(x.best))
+	case "gpus":
+		what = fmt.Sprintf("needs %d whole GPU(s) on one host, the freest has %d", g.Whole, x.best)
+	default:
+		what = fmt.Sprintf("needs %d slice(s) of %d MB, the freest host has room for %d", max(g.Count, 1), g.Memory>>20, x.best)
+	}
+	if g.Model != "" {
+		what += " of model " + g.Model
+	}
+	return "Not enough GPU: " + what
+}
+
+// everFits says whether shape could run on empty nodes that are up; if not, why.
+func (p *planner) everFits(shape *queue.Shape, cands []*nodes.Node) (bool, []queue.Reason) {
+	if len(cands) == 0 {
+		return false, newReasons().list(shape.Host, 0)
+	}
+	empty := make([]*nodes.Node, 0, len(cands))
+	away := 0
+	for _, n := range cands {
+		e := n.Empty()
+		if n.State() != nodes.Up {
+			away++
+			continue
+		}
+		empty = append(empty, e)
+	}
+	if alloc, _ := place(empty, shape, nil); alloc != nil {
+		return true, nil
+	}
+	if away > 0 {
+		for _, n := range cands {
+			if n.State() != nodes.Up {
+				e := n.Empty()
+				e.Alive, e.Closed = true, false
+				empty = append(empty, e)
+			}
+		}
+		if alloc, _ := place(empty, shape, nil); alloc != nil {
+			return false, []queue.Reason{{Kind: queue.ReasonHostDown, Hosts: away,
+				Text: fmt.Sprintf("Hosts that could run it are closed or unavailable: %d", away)}}
+		}
+	}
+	_, why := place(empty, shape, nil)
+	texts := make([]string, len(why))
+	for i, w := range why {
+		texts[i] = w.Text
+	}
+	return false, []queue.Reason{{Kind: queue.ReasonNoHost, Hosts: len(cands),
+		Text: "No host could ever run it: " + strings.Join(texts, "; ")}}
+}

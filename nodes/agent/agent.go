@@ -1,0 +1,312 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"fairslice/nodes"
+	"fairslice/nodes/cgroup"
+	"fairslice/queue"
+)
+
+// Config of a node's agent. Required: Dir, Shepherd, Inventory, Logger.
+type Config struct {
+	Dir       string // state directory; must be on a file system that survives restarts of noded
+	Shepherd  string // the shepherd program
+	Enter     string // the program that starts a job inside a container
+	Apptainer string // path, "" finds it
+	Version   string
+	// Inventory reads what the node has now. It is called at each connection.
+	Inventory func() (nodes.Node, error)
+	// GPUs reads what the driver says; nil on a node without GPUs.
+	GPUs         func() (lost []string)
+	RealGPU      bool // --nv for jobs with slices
+	BindHome     bool
+	BindCWD      bool
+	CgroupParent string
+	Interval     time.Duration // between INT, TERM and KILL; 0 means 10 s
+	CopyUser     bool          // run jobs as their owner; only root can
+	// StopJobs ends every job when the agent stops: a cluster of one terminal, batchd dev.
+	StopJobs bool
+	Logger   *slog.Logger
+	Now      func() time.Time
+}
+
+// Agent runs attempts. It is the Handler of a node's connection.
+type Agent struct {
+	cfg     Config
+	spool   *spool
+	cgroups *cgroup.Manager
+	bootID  string
+	flock   *flock // the shepherds
+
+	mu       sync.Mutex // guards what follows
+	attempts map[string]*attempt
+	up       queue.Upstream
+	wg       sync.WaitGroup
+	ctx      context.Context
+}
+
+// New prepares the directories and the cgroups, and starts a shepherd for new jobs.
+func New(ctx context.Context, cfg Config) (*Agent, error) {
+	if cfg.Interval == 0 {
+		cfg.Interval = 10 * time.Second
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	sp, err := openSpool(filepath.Join(cfg.Dir, "spool"))
+	if err != nil {
+		return nil, err
+	}
+	// Users must be able to reach their own job's directory, and nothing else of ours.
+	for dir, mode := range map[string]os.FileMode{cfg.Dir: 0o711, filepath.Join(cfg.Dir, "jobs"): 0o711, filepath.Join(cfg.Dir, "shepherd"): 0o700} {
+		if err := os.MkdirAll(dir, mode); err != nil {
+			return nil, err
+		}
+		if err := os.Chmod(dir, mode); err != nil {
+			return nil, err
+		}
+	}
+	cg, err := cgroup.New(cfg.CgroupParent)
+	if err != nil {
+		return nil, err
+	}
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return nil, fmt.Errorf("boot id: %w", err)
+	}
+	a := &Agent{cfg: cfg, spool: sp, cgroups: cg, bootID: string(boot[:len(boot)-1]), attempts: map[string]*attempt{}, ctx: ctx}
+	a.flock, err = newFlock(ctx, cfg.Shepherd, filepath.Join(cfg.Dir, "shepherd"), cfg.Logger)
+	if err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// Unenforced says, for people, what cannot be enforced on this node; empty when everything is.
+func (a *Agent) Unenforced() []string {
+	var out []string
+	if a.cgroups.Mode() == cgroup.None {
+		out = append(out, "no cgroups ("+a.cgroups.Reason()+"): memory limits are watched, not held; CPU shares are not set")
+	}
+	if !a.cfg.CopyUser {
+		out = append(out, "not root: every job runs as the user who started noded")
+	}
+	return out
+}
+
+// Restore takes up every attempt of the spool. Call it before connecting.
+func (a *Agent) Restore() {
+	records, bad := a.spool.load()
+	for _, err := range bad {
+		a.cfg.Logger.Error("spool record set aside", "error", err)
+	}
+	for key, r := range records {
+		at := a.add(key, r)
+		at.restored = true
+		a.begin(at)
+	}
+	a.sweep(records)
+}
+
+// sweep removes what attempts that nobody knows any more have left behind.
+func (a *Agent) sweep(known map[string]*record) {
+	groups, err := a.cgroups.List()
+	if err != nil {
+		a.cfg.Logger.Warn("leftover groups not listed", "error", err)
+	}
+	for _, name := range groups {
+		if known[name] != nil {
+			continue
+		}
+		if g, ok := a.cgroups.Open(name); ok {
+			a.cfg.Logger.Warn("group of an unknown attempt ended", "attempt", name)
+			_ = g.Kill(a.ctx)
+			_ = g.Remove()
+		}
+	}
+	dirs, _ := os.ReadDir(filepath.Join(a.cfg.Dir, "jobs"))
+	for _, d := range dirs {
+		if known[d.Name()] == nil {
+			_ = os.RemoveAll(filepath.Join(a.cfg.Dir, "jobs", d.Name()))
+		}
+	}
+}
+
+// add registers an attempt; begin starts its goroutine.
+func (a *Agent) add(key string, r *record) *attempt {
+	at := newAttempt(a, key, r)
+	a.mu.Lock()
+	a.attempts[key] = at
+	a.mu.Unlock()
+	return at
+}
+
+func (a *Agent) begin(at *attempt) { a.wg.Go(func() { at.run(a.ctx) }) }
+
+// Stop waits for the attempts' goroutines; call it after ctx has ended. Jobs go on, unless StopJobs.
+func (a *Agent) Stop() {
+	if a.cfg.StopJobs {
+		a.mu.Lock()
+		all := slices.Collect(mapsValues(a.attempts))
+		a.mu.Unlock()
+		for _, at := range all {
+			if at.group != nil {
+				_ = at.group.Kill(context.Background())
+			}
+		}
+	}
+	a.wg.Wait()
+	a.flock.close(a.cfg.StopJobs)
+}
+
+func mapsValues(m map[string]*attempt) func(func(*attempt) bool) {
+	return func(yield func(*attempt) bool) {
+		for _, v := range m {
+			if !yield(v) {
+				return
+			}
+		}
+	}
+}
+
+// Hello describes the node for a new connection.
+func (a *Agent) Hello() queue.Hello {
+	n, err := a.cfg.Inventory()
+	if err != nil {
+		a.cfg.Logger.Error("inventory is incomplete", "error", err)
+	}
+	n.BootID = a.bootID
+	h := queue.Hello{Node: n, Version: a.cfg.Version}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, at := range a.attempts {
+		h.Attempts = append(h.Attempts, at.state())
+	}
+	return h
+}
+
+// Connected begins to report. Whatever is not acknowledged is reported again.
+func (a *Agent) Connected(up queue.Upstream, every time.Duration) {
+	a.mu.Lock()
+	a.up = up
+	all := slices.Collect(mapsValues(a.attempts))
+	a.mu.Unlock()
+	for _, at := range all {
+		at.reportAgain()
+	}
+	a.wg.Go(func() { a.heartbeats(up, every) })
+}
+
+// Disconnected stops reporting; jobs go on.
+func (a *Agent) Disconnected(err error) {
+	a.mu.Lock()
+	a.up = nil
+	a.mu.Unlock()
+	if err != nil && a.ctx.Err() == nil {
+		a.cfg.Logger.Warn("connection to batchd lost", "error", err)
+	}
+}
+
+func (a *Agent) heartbeats(up queue.Upstream, every time.Duration) {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		a.mu.Lock()
+		current := a.up == up
+		a.mu.Unlock()
+		if !current || up.Heartbeat(a.heartbeat()) != nil {
+			return
+		}
+		select {
+		case <-a.ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func (a *Agent) heartbeat() queue.Heartbeat {
+	load, mem := loadAndMemory()
+	h := queue.Heartbeat{Load1: load, MemoryAvailable: mem}
+	if a.cfg.GPUs != nil {
+		h.LostGPUs = a.cfg.GPUs()
+	}
+	a.mu.Lock()
+	all := slices.Collect(mapsValues(a.attempts))
+	a.mu.Unlock()
+	for _, at := range all {
+		if u, ok := at.usageNow(); ok {
+			h.Usage = append(h.Usage, queue.AttemptUsage{ID: at.id, Attempt: at.number, Usage: u})
+		}
+	}
+	return h
+}
+
+// report sends r if the node is connected; otherwise Connected sends it later.
+func (a *Agent) report(r queue.Report) {
+	a.mu.Lock()
+	up := a.up
+	a.mu.Unlock()
+	if up != nil {
+		_ = up.Report(r) // a failure means that the connection is gone, and the report is repeated
+	}
+}
+
+// Assign takes an assignment. One that is known already changes nothing.
+func (a *Agent) Assign(as queue.Assignment) {
+	key := as.ID.AttemptKey(as.Attempt)
+	a.mu.Lock()
+	at := a.attempts[key]
+	a.mu.Unlock()
+	if at != nil {
+		at.reportAgain()
+		return
+	}
+	r := &record{Assignment: as, Stage: accepted, BootID: a.bootID}
+	if err := a.spool.write(key, r); err != nil {
+		// Not taken: the disk is full or broken. The attempt goes back, and this node is avoided by its back-off.
+		a.cfg.Logger.Error("assignment refused", "attempt", key, "error", err)
+		a.report(queue.Report{ID: as.ID, Attempt: as.Attempt, At: a.cfg.Now(), Kind: queue.ReportFailed, Code: "spool", Detail: err.Error()})
+		return
+	}
+	a.begin(a.add(key, r))
+}
+
+// Order acts on an attempt. For one that is not here there is nothing to do.
+func (a *Agent) Order(o queue.Order) {
+	a.mu.Lock()
+	at := a.attempts[o.ID.AttemptKey(o.Attempt)]
+	a.mu.Unlock()
+	if at != nil {
+		at.order(o)
+	}
+}
+
+// Acknowledged lets go of what batchd has made durable.
+func (a *Agent) Acknowledged(id queue.ElementID, number int, kind queue.ReportKind) {
+	a.mu.Lock()
+	at := a.attempts[id.AttemptKey(number)]
+	a.mu.Unlock()
+	if at != nil {
+		at.acknowledged(kind)
+	}
+}
+
+// forget removes an attempt whose end is durable in batchd.
+func (a *Agent) forget(at *attempt) {
+	if err := at.removeFiles(); err != nil && !errors.Is(err, os.ErrNotExist) {
+		a.cfg.Logger.Warn("attempt left files behind", "attempt", at.key, "error", err)
+	}
+	a.mu.Lock()
+	delete(a.attempts, at.key)
+	a.mu.Unlock()
+}

@@ -1,0 +1,17 @@
+// Package agent is the node's side: it takes assignments, runs them, watches them, and reports facts
+// until batchd has acknowledged them.
+//
+// One goroutine (attempt.run) lives an attempt's whole life; what it must not forget is in the
+// attempt's record in the spool, written before the act it describes:
+//
+//	accepted ──▶ starting ──▶ running ──▶ ended ──▶ (acknowledged: everything of it is removed)
+//	    │            │            │
+//	    │            │            └ noded died: reconnect to the shepherd, or read the status file
+//	    │            └ noded died: the shepherd knows whether it was started
+//	    └ noded died: start it
+//
+// After a reboot (another boot id) whatever was starting or running is reported as lost.
+//
+// The spool is not fsynced: it survives the death of any process. After a power failure records may be
+// missing; batchd then finds that the node does not know the attempt, and settles it.
+package agent

@@ -1,0 +1,161 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+	"time"
+
+	"fairslice/nodes/shepherd"
+	"fairslice/queue"
+)
+
+// OpenPipe serves one byte stream: a session's terminal, or a look at output files. It returns when
+// the stream has ended, so the connection calls it in a goroutine of its own.
+func (a *Agent) OpenPipe(o queue.PipeOrder, p queue.Pipe) {
+	a.mu.Lock()
+	at := a.attempts[o.ID.AttemptKey(o.Attempt)]
+	a.mu.Unlock()
+	if at == nil {
+		_ = p.Fail(fmt.Sprintf("job %s does not run on this host", o.ID))
+		return
+	}
+	var err error
+	switch o.Kind {
+	case "tty":
+		err = at.serveTerminal(o, p)
+	case "peek":
+		err = at.servePeek(o, p)
+	default:
+		err = fmt.Errorf("unknown kind of stream %q", o.Kind)
+	}
+	if err != nil {
+		_ = p.Fail(err.Error())
+		return
+	}
+	_ = p.Close()
+}
+
+// serveTerminal ties p to the job's terminal or streams until the job ends or the other side goes.
+func (t *attempt) serveTerminal(o queue.PipeOrder, p queue.Pipe) error {
+	term, err := t.a.flock.attach(t.key)
+	if err != nil {
+		return err
+	}
+	defer term.Close()
+	if o.Rows > 0 && o.Cols > 0 {
+		_ = term.Resize(o.Rows, o.Cols)
+	}
+	go func() { // from the user to the job; ends with the stream
+		defer term.Close()
+		for {
+			f, err := p.Recv()
+			if err != nil {
+				return
+			}
+			switch {
+			case f.EOF:
+				err = term.CloseWrite()
+			case f.Signal != "":
+				t.order(queue.Order{Op: queue.OrderSignal, Signal: f.Signal})
+			case f.Rows > 0 && f.Cols > 0:
+				err = term.Resize(f.Rows, f.Cols)
+			default:
+				_, err = term.Write(f.Data)
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	for {
+		frame, err := term.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		case frame.Stderr:
+			err = p.SendErr(frame.Data)
+		default:
+			err = p.SendData(frame.Data)
+		}
+		if err != nil {
+			return nil // the user has gone; the job goes on
+		}
+	}
+}
+
+// peekEvery is how often a followed file is read.
+const peekEvery = 200 * time.Millisecond
+
+// servePeek sends the job's output so far, and with Follow what is added until the job ends.
+func (t *attempt) servePeek(o queue.PipeOrder, p queue.Pipe) error {
+	r := t.snapshot()
+	if r.Began.IsZero() {
+		return errors.New("Not yet started.")
+	}
+	out, err := t.openOutput(r.Stdout, r.StdoutFrom)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	var errFile *os.File
+	if r.Stderr != "" && r.Stderr != r.Stdout {
+		if errFile, err = t.openOutput(r.Stderr, r.StderrFrom); err != nil {
+			return err
+		}
+		defer errFile.Close()
+	}
+	for {
+		over := t.snapshot().Stage == ended // asked before reading, so that nothing written before the end is missed
+		if err := send(out, p.SendData); err != nil {
+			return err
+		}
+		if errFile != nil {
+			if err := send(errFile, p.SendErr); err != nil {
+				return err
+			}
+		}
+		if !o.Follow || over {
+			return nil
+		}
+		select {
+		case <-t.a.ctx.Done():
+			return nil
+		case <-time.After(peekEvery):
+		}
+	}
+}
+
+// openOutput opens a job's own file with its user's rights, past what was there before.
+func (t *attempt) openOutput(path string, from int64) (*os.File, error) {
+	if path == "" || path == os.DevNull {
+		return os.Open(os.DevNull)
+	}
+	f, err := shepherd.OpenAs(t.cred(), path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO must not hold us up
+	if err != nil {
+		return nil, fmt.Errorf("the output cannot be read: %w", err)
+	}
+	if st, err := f.Stat(); err == nil && st.Mode().IsRegular() && st.Size() >= from {
+		_, _ = f.Seek(from, io.SeekStart)
+	}
+	return f, nil
+}
+
+func send(f *os.File, out func([]byte) error) error {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := f.Read(buf)
+		if n > 0 {
+			if err := out(buf[:n]); err != nil {
+				return err
+			}
+		}
+		if err != nil {
+			return nil // the end for now; a file that cannot be read further has no more to show
+		}
+	}
+}

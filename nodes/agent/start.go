@@ -1,0 +1,444 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"fairslice/nodes/apptainer"
+	"fairslice/nodes/cgroup"
+	"fairslice/nodes/shepherd"
+	"fairslice/queue"
+)
+
+// failure is why a command never ran.
+type failure struct {
+	code     string
+	detail   string
+	jobFault bool // the job ends; otherwise it waits again, elsewhere
+	exitCode int
+	verdict  queue.Verdict
+}
+
+func (f *failure) Error() string { return f.code + ": " + f.detail }
+
+func asFailure(err error) *failure {
+	var f *failure
+	if errors.As(err, &f) {
+		return f
+	}
+	return &failure{code: "internal", detail: err.Error()}
+}
+
+// shells' exit statuses for a command that is not there, and for one that cannot be run.
+const (
+	exitNotFound  = 127
+	exitCannotRun = 126
+)
+
+func (t *attempt) cred() shepherd.Cred {
+	as := &t.rec.Assignment
+	return shepherd.Cred{UID: as.Owner.UID, GID: as.Owner.GID, Groups: as.Owner.Groups, Setuid: t.a.cfg.CopyUser, Umask: as.Spec.Umask}
+}
+
+func (t *attempt) groupLimits() cgroup.Limits {
+	as := t.snapshot().Assignment
+	return cgroup.Limits{Memory: as.MemoryLimit, CPUs: float64(max(as.Alloc[0].Slots, 1))}
+}
+
+// start prepares the attempt and starts its command.
+func (t *attempt) start(ctx context.Context) (<-chan exit, error) {
+	r := t.snapshot()
+	as := r.Assignment
+	group, err := t.a.cgroups.Create(t.key, t.groupLimits())
+	if err != nil {
+		return nil, &failure{code: "cgroup", detail: err.Error()}
+	}
+	t.group = group
+	if err := t.makeJobDir(); err != nil {
+		return nil, &failure{code: "spool", detail: err.Error()}
+	}
+	s, err := t.command(as)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.preExec(ctx, as, s); err != nil {
+		return nil, err
+	}
+	if s.Stdout.Path != "" && !s.Stdout.Truncate {
+		r.StdoutFrom = t.sizeOf(s.Stdout.Path)
+	}
+	if s.Stderr.Path != "" && !s.Stderr.Truncate {
+		r.StderrFrom = t.sizeOf(s.Stderr.Path)
+	}
+	t.mustUpdate(func(rec *record) {
+		rec.Stage, rec.StdoutFrom, rec.StderrFrom, rec.CWD = starting, r.StdoutFrom, r.StderrFrom, s.Dir
+	})
+	st, exits, err := t.a.flock.start(ctx, s)
+	if err != nil {
+		return nil, t.startFailure(err, as)
+	}
+	t.started(st)
+	return exits, nil
+}
+
+// started records that the command runs, and reports it.
+func (t *attempt) started(st shepherd.Started) {
+	t.mustUpdate(func(r *record) {
+		r.Stage, r.Pid, r.Began, r.Stdout, r.Stderr = running, st.Pid, st.Began, st.StdoutPath, st.StderrPath
+		if st.Fallback != "" {
+			r.Note = "output goes to " + st.StdoutPath + ": " + st.Fallback
+			r.StdoutFrom, r.StderrFrom = 0, 0
+		}
+	})
+	t.a.report(t.beganReport(t.snapshot()))
+}
+
+// resume takes up an attempt of an earlier life of noded.
+func (t *attempt) resume(ctx context.Context) (<-chan exit, error) {
+	if g, ok := t.a.cgroups.Open(t.key); ok {
+		t.group = g
+	}
+	st, was, exits, err := t.a.flock.resume(t.key)
+	switch {
+	case err != nil:
+		return nil, &failure{code: "internal", detail: err.Error()}
+	case was && t.snapshot().Stage == starting:
+		t.started(st)
+		return exits, nil
+	case was:
+		return exits, nil
+	case t.snapshot().Stage == running:
+		// It ran, and its files are gone: nobody knows how it ended.
+		x := make(chan exit, 1)
+		x <- exit{lost: true, detail: "the files of the job's keeper are gone", at: t.a.cfg.Now()}
+		return x, nil
+	}
+	return t.start(ctx) // it was never started
+}
+
+// startFailure sorts what the shepherd refused into what is the job's own fault and what is the node's.
+func (t *attempt) startFailure(err error, as queue.Assignment) error {
+	var se *shepherd.StartError
+	if !errors.As(err, &se) {
+		return &failure{code: "internal", detail: err.Error()}
+	}
+	switch se.Code {
+	case shepherd.BadCwd:
+		return &failure{code: "cwd", detail: se.Msg, jobFault: true, verdict: queue.TermCWDNotExist, exitCode: exitNotFound}
+	case shepherd.BadExec:
+		code := exitCannotRun
+		if errors.Is(err, fs.ErrNotExist) {
+			code = exitNotFound
+		}
+		return &failure{code: "exec", detail: se.Msg, jobFault: true, exitCode: code}
+	case shepherd.BadStdin, shepherd.BadOutput:
+		return &failure{code: string(se.Code), detail: se.Msg, jobFault: true, exitCode: 1, verdict: queue.TermOther}
+	}
+	return &failure{code: string(se.Code), detail: se.Msg}
+}
+
+// makeJobDir writes the script and the host file where the job's user, and nobody else, can read them.
+func (t *attempt) makeJobDir() error {
+	as := t.rec.Assignment
+	dir := t.jobDir()
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	files := map[string]struct {
+		data []byte
+		mode os.FileMode
+	}{"script": {as.Script, 0o500}, "hosts": {hostFile(as), 0o400}}
+	for name, f := range files {
+		p := filepath.Join(dir, name)
+		_ = os.Remove(p) // of an earlier try; it may be read-only
+		if err := os.WriteFile(p, f.data, f.mode); err != nil {
+			return err
+		}
+		if t.a.cfg.CopyUser {
+			if err := os.Chown(p, as.Owner.UID, as.Owner.GID); err != nil {
+				return err
+			}
+		}
+	}
+	if t.a.cfg.CopyUser {
+		return os.Chown(dir, as.Owner.UID, as.Owner.GID)
+	}
+	return nil
+}
+
+// hostFile is LSB_DJOB_HOSTFILE: one name for each slot.
+func hostFile(as queue.Assignment) []byte {
+	var b strings.Builder
+	for _, a := range as.Alloc {
+		for range a.Slots {
+			b.WriteString(string(a.Node) + "\n")
+		}
+	}
+	return []byte(b.String())
+}
+
+// command is what the shepherd is to run.
+func (t *attempt) command(as queue.Assignment) (shepherd.Start, error) {
+	spec := as.Spec
+	cwd, err := t.workingDir(as)
+	if err != nil {
+		return shepherd.Start{}, err
+	}
+	s := shepherd.Start{
+		Key: t.key, Argv: scriptArgv(as, filepath.Join(t.jobDir(), "script")), Env: t.environment(as, cwd), Dir: cwd,
+		UID: as.Owner.UID, GID: as.Owner.GID, Groups: as.Owner.Groups, Setuid: t.a.cfg.CopyUser, Umask: spec.Umask,
+		Stdin: as.Stdin, Cgroup: t.group.Ref(), Rlimits: rlimits(spec.Limits),
+	}
+	switch {
+	case spec.Interactive.HasPty():
+		s.TTY, s.Rows, s.Cols = true, spec.Rows, spec.Cols
+	case spec.Interactive == queue.Pipes:
+		s.Pipe = true
+	default:
+		s.Fallback = filepath.Join(as.Owner.Home, ".lsbatch")
+		s.Stdout = shepherd.Output{Path: as.Stdout, Truncate: spec.Overwrite}
+		s.Stderr = shepherd.Output{Path: as.Stderr, Truncate: spec.OverwriteE}
+		if as.Stdout == "" {
+			// LSF mails such output. Without a mailer it is kept where its fallback lies.
+			s.Stdout.Path = filepath.Join(s.Fallback, t.id.String()+".out")
+			t.makeFallback(s.Fallback)
+		}
+	}
+	if as.ImageFile != "" {
+		return t.contained(as, s)
+	}
+	return s, nil
+}
+
+func (t *attempt) makeFallback(dir string) {
+	if err := shepherd.MkdirAs(t.cred(), dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		t.a.cfg.Logger.Debug("no directory for output", "attempt", t.key, "error", err)
+	}
+}
+
+// workingDir is the job's directory; -cwd makes what is missing, with the user's rights.
+func (t *attempt) workingDir(as queue.Assignment) (string, error) {
+	if !as.CreateCWD {
+		return as.CWD, nil
+	}
+	var missing []string
+	for d := as.CWD; d != "/" && d != "."; d = filepath.Dir(d) {
+		f, err := shepherd.OpenAs(t.cred(), d, os.O_RDONLY|syscall.O_DIRECTORY, 0)
+		if err == nil {
+			_ = f.Close()
+			break
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			break // the shepherd says what is wrong with it
+		}
+		missing = append(missing, d)
+	}
+	for i := len(missing) - 1; i >= 0; i-- {
+		if err := shepherd.MkdirAs(t.cred(), missing[i], 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
+			return "", &failure{code: "cwd", detail: err.Error(), jobFault: true, verdict: queue.TermCWDNotExist, exitCode: exitNotFound}
+		}
+	}
+	return as.CWD, nil
+}
+
+// scriptArgv runs the spooled script: by its #! line, by the shell of -L, or by /bin/sh.
+func scriptArgv(as queue.Assignment, script string) []string {
+	if as.Spec.Shell != "" {
+		return []string{as.Spec.Shell, script}
+	}
+	line, _, _ := strings.Cut(string(as.Script[:min(len(as.Script), 4096)]), "\n")
+	if rest, ok := strings.CutPrefix(line, "#!"); ok {
+		// As the kernel reads it: the interpreter, and at most one argument.
+		interp, arg, _ := strings.Cut(strings.TrimSpace(rest), " ")
+		if interp != "" {
+			if arg = strings.TrimSpace(arg); arg != "" {
+				return []string{interp, arg, script}
+			}
+			return []string{interp, script}
+		}
+	}
+	return []string{"/bin/sh", script}
+}
+
+// environment is the assignment's with what only the node knows; of a name given twice the last counts.
+func (t *attempt) environment(as queue.Assignment, cwd string) []string {
+	own := []string{
+		"HOME=" + as.Owner.Home, "USER=" + as.Owner.User, "LOGNAME=" + as.Owner.User, "PWD=" + cwd,
+		"LSB_DJOB_HOSTFILE=" + filepath.Join(t.jobDir(), "hosts"), "LSB_JOBFILENAME=" + filepath.Join(t.jobDir(), "script"),
+		"LSB_EXEC_HOSTTYPE=" + hostType(), "LSB_OUTDIR=" + cwd,
+	}
+	if as.Owner.Shell != "" {
+		own = append(own, "SHELL="+as.Owner.Shell)
+	}
+	if as.Spec.Interactive.HasPty() && as.Spec.Term != "" {
+		own = append(own, "TERM="+as.Spec.Term)
+	}
+	index := map[string]int{}
+	var out []string
+	add := func(v string) {
+		name, _, ok := strings.Cut(v, "=")
+		if !ok || name == "" {
+			return
+		}
+		if i, dup := index[name]; dup {
+			out[i] = v
+			return
+		}
+		index[name] = len(out)
+		out = append(out, v)
+	}
+	for _, v := range as.Env {
+		add(string(v))
+	}
+	for _, v := range own {
+		add(v)
+	}
+	if _, ok := index["PATH"]; !ok {
+		add("PATH=/usr/local/bin:/usr/bin:/bin")
+	}
+	return out
+}
+
+// contained turns s into a run inside the image.
+func (t *attempt) contained(as queue.Assignment, s shepherd.Start) (shepherd.Start, error) {
+	bin, err := apptainer.Find(t.a.cfg.Apptainer)
+	if err != nil {
+		return s, &failure{code: "apptainer", detail: err.Error()}
+	}
+	if err := t.checkImage(as); err != nil {
+		return s, err
+	}
+	gpu := t.a.cfg.RealGPU && len(as.Alloc[0].Slices) > 0
+	startFile := filepath.Join(t.jobDir(), "start")
+	err = apptainer.WriteStart(startFile, apptainer.Start{Args: s.Argv, Env: s.Env, Dir: s.Dir, ImageEnv: true, GPU: gpu})
+	if err != nil {
+		return s, &failure{code: "exec", detail: err.Error(), jobFault: true, exitCode: exitCannotRun}
+	}
+	if t.a.cfg.CopyUser {
+		if err := os.Chown(startFile, as.Owner.UID, as.Owner.GID); err != nil {
+			return s, err
+		}
+	}
+	o := apptainer.Options{
+		Binary: bin, Image: as.ImageFile, Enter: t.a.cfg.Enter, StartFile: startFile, GPU: gpu, Contain: true,
+		Binds: []apptainer.Bind{{Source: t.jobDir()}},
+	}
+	if t.a.cfg.BindHome && as.Owner.Home != "" && as.Owner.Home != "/" {
+		if _, err := os.Stat(as.Owner.Home); err == nil {
+			o.Home = as.Owner.Home
+		}
+	}
+	if t.a.cfg.BindCWD && s.Dir != "/" {
+		o.Workdir = s.Dir
+	}
+	for _, b := range as.Binds {
+		src, rest, _ := strings.Cut(b, ":")
+		dst, mode, _ := strings.Cut(rest, ":")
+		o.Binds = append(o.Binds, apptainer.Bind{Source: src, Dest: dst, ReadOnly: mode == "ro"})
+	}
+	argv, env, err := apptainer.Command(o)
+	if err != nil {
+		return s, &failure{code: "image", detail: err.Error(), jobFault: true, exitCode: exitCannotRun, verdict: queue.TermOther}
+	}
+	s.Argv = argv
+	s.Env = append(env, "FAIRSLICE_ATTEMPT="+t.key)
+	return s, nil
+}
+
+// checkImage opens the image with the user's rights and looks whether it is one.
+func (t *attempt) checkImage(as queue.Assignment) error {
+	f, err := shepherd.OpenAs(t.cred(), as.ImageFile, os.O_RDONLY, 0)
+	if err == nil {
+		_ = f.Close()
+		err = apptainer.CheckImage(as.ImageFile)
+	}
+	if err != nil {
+		return &failure{code: "image", detail: err.Error(), jobFault: true, exitCode: exitCannotRun, verdict: queue.TermOther}
+	}
+	return nil
+}
+
+// preExec runs -E before the job, with the job's rights, in its group. Failing sends the job back to
+// wait; LSF's abort status (LSB_EXIT_PRE_ABORT, 99) ends it.
+func (t *attempt) preExec(ctx context.Context, as queue.Assignment, job shepherd.Start) error {
+	if as.Spec.PreExec == "" {
+		return nil
+	}
+	s := job
+	s.Key = t.key + ".pre"
+	s.Argv = []string{"/bin/sh", "-c", as.Spec.PreExec}
+	s.Env, s.TTY, s.Pipe, s.Stdin, s.Fallback = t.environment(as, job.Dir), false, false, "", ""
+	s.Stdout, s.Stderr = shepherd.Output{}, shepherd.Output{}
+	defer t.a.flock.forget(s.Key)
+	_, exits, err := t.a.flock.start(ctx, s)
+	if err != nil {
+		var se *shepherd.StartError
+		if errors.As(err, &se) && se.Code == shepherd.Exists {
+			_, _, exits, err = t.a.flock.resume(s.Key)
+		}
+		if err != nil {
+			return t.startFailure(err, as)
+		}
+	}
+	for {
+		select {
+		case x := <-exits:
+			return preExecVerdict(x)
+		case o := <-t.orders:
+			if o.Op == queue.OrderKill || o.Op == queue.OrderForget {
+				_ = t.group.Kill(context.Background())
+				return &failure{code: "killed", detail: "killed before it began", jobFault: true, verdict: o.Verdict}
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func preExecVerdict(x exit) error {
+	status := syscall.WaitStatus(x.status.WaitStatus)
+	switch {
+	case x.lost:
+		return &failure{code: "pre-exec", detail: x.detail}
+	case status.Exited() && status.ExitStatus() == 0:
+		return nil
+	case status.Exited() && status.ExitStatus() == 99:
+		return &failure{code: "pre-exec", detail: "the pre-execution command asked for the job's end (exit status 99)",
+			jobFault: true, verdict: queue.TermPreExecFail, exitCode: 99}
+	}
+	return &failure{code: "pre-exec", detail: fmt.Sprintf("the pre-execution command ended with status %d", x.status.WaitStatus>>8&0xff)}
+}
+
+// rlimits translates LSF's limit options into the kernel's resource limits.
+func rlimits(limits map[string]int64) map[string]uint64 {
+	names := map[string]string{"C": "core", "c": "cpu", "D": "data", "F": "fsize", "S": "stack", "v": "as", "p": "", "T": ""}
+	var out map[string]uint64
+	for letter, v := range limits {
+		if name := names[letter]; name != "" && v >= 0 {
+			if out == nil {
+				out = map[string]uint64{}
+			}
+			out[name] = uint64(v)
+		}
+	}
+	return out
+}
+
+func (t *attempt) sizeOf(path string) int64 {
+	f, err := shepherd.OpenAs(t.cred(), path, os.O_RDONLY, 0)
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil || !st.Mode().IsRegular() {
+		return 0
+	}
+	return st.Size()
+}

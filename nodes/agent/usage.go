@@ -1,0 +1,106 @@
+package agent
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"fairslice/nodes/cgroup"
+	"fairslice/queue"
+)
+
+// sampleEvery is how often a job's consumption is read. In cgroups the kernel keeps CPU and peak
+// memory itself; the samples give the mean, processes and threads, and the memory watch where there is no cgroup.
+const sampleEvery = 2 * time.Second
+
+// meter sums up samples.
+type meter struct {
+	last    queue.Usage
+	samples int64
+	sum     int64 // bytes
+}
+
+// sample reads consumption and ends a job that exceeds its memory where no cgroup holds it.
+func (t *attempt) sample(k *killer) {
+	if t.group == nil {
+		return
+	}
+	u, err := t.group.Usage()
+	if err != nil {
+		return
+	}
+	t.mu.Lock()
+	t.usage.add(u, t.group, t.rec.Pid)
+	limit := t.rec.Assignment.MemoryLimit
+	over := t.a.cgroups.Mode() == cgroup.None && limit > 0 && u.Memory > limit && t.rec.Killing == ""
+	t.mu.Unlock()
+	if over {
+		t.mustUpdate(func(r *record) { r.Killing = queue.TermMemLimit })
+		k.begin(true)
+	}
+}
+
+func (m *meter) add(u cgroup.Usage, g *cgroup.Group, pid int) {
+	m.samples++
+	m.sum += u.Memory
+	l := &m.last
+	l.CPU, l.Memory, l.MaxMemory = max(l.CPU, u.CPU), u.Memory, max(l.MaxMemory, u.MemoryMax, u.Memory)
+	l.AvgMemory = m.sum / m.samples
+	l.Processes, l.MaxProcs = u.Processes, max(l.MaxProcs, u.Processes)
+	pids, err := g.Pids()
+	if err != nil {
+		return
+	}
+	l.PGID, l.Pids, l.Threads = pid, pids[:min(len(pids), 64)], 0
+	for _, p := range l.Pids {
+		l.Threads += threadsOf(p)
+	}
+	l.MaxThrds = max(l.MaxThrds, l.Threads)
+}
+
+func threadsOf(pid int) int {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	if err != nil {
+		return 0
+	}
+	_, rest, ok := strings.Cut(string(text), "\nThreads:")
+	if !ok {
+		return 0
+	}
+	line, _, _ := strings.Cut(rest, "\n")
+	n, _ := strconv.Atoi(strings.TrimSpace(line))
+	return n
+}
+
+// usageNow is what heartbeats carry; false until something was measured.
+func (t *attempt) usageNow() (queue.Usage, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.usage.last, t.usage.samples > 0 && t.rec.Stage == running
+}
+
+// finalUsage joins what the kernel counted for the group, the samples and the wait status.
+func (t *attempt) finalUsage(x exit) (u queue.Usage, oom int) {
+	t.mu.Lock()
+	u = t.usage.last
+	t.mu.Unlock()
+	u.Pids, u.Processes, u.Threads, u.Memory = nil, 0, 0, 0
+	if !x.lost {
+		u.UserCPU, u.SysCPU = x.status.Utime, x.status.Stime
+		u.CPU = max(u.CPU, x.status.Utime+x.status.Stime)
+	}
+	if t.group != nil {
+		if g, err := t.group.Usage(); err == nil {
+			u.CPU, u.MaxMemory, oom = max(u.CPU, g.CPU), max(u.MaxMemory, g.MemoryMax), g.OOMKills
+		}
+	}
+	if u.MaxMemory == 0 {
+		u.MaxMemory = x.status.MaxRSS
+	}
+	if u.AvgMemory == 0 {
+		u.AvgMemory = u.MaxMemory // over before the first sample
+	}
+	u.MaxProcs, u.MaxThrds = max(u.MaxProcs, 1), max(u.MaxThrds, 1)
+	return u, oom
+}

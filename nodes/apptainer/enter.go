@@ -1,0 +1,149 @@
+package apptainer
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"syscall"
+)
+
+// Shells' exit statuses for a command that is not there, and for one that cannot be run.
+const (
+	exitNotFound  = 127
+	exitCannotRun = 126
+)
+
+// defaultPath serves a job without a PATH; it is the one Apptainer gives to containers.
+const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// driverLibs is where --nv puts the driver's libraries.
+const driverLibs = "/.singularity.d/libs"
+
+// Enter runs inside the container and becomes the job; it does not return. When it cannot, it says why on stderr and
+// on StartedFD, and exits 127 (not found) or 126. Only the program nodes/apptainer/enter calls it.
+func Enter() {
+	err := enter()
+	fmt.Fprintln(os.Stderr, "fairslice: cannot start the job:", err)
+	if errors.Is(err, fs.ErrNotExist) {
+		os.Exit(exitNotFound)
+	}
+	os.Exit(exitCannotRun)
+}
+
+func enter() error {
+	b, err := os.ReadFile(insideStart)
+	if err != nil {
+		return err
+	}
+	s, err := decodeStart(b)
+	if err != nil {
+		return err
+	}
+	tell := func(string) error { return nil }
+	if s.StartedFD != 0 {
+		syscall.CloseOnExec(s.StartedFD)
+		tell = func(text string) error {
+			_, err := syscall.Write(s.StartedFD, []byte(text+"\n"))
+			return err
+		}
+	}
+	err = s.become(tell)
+	// Best effort: the exit status and the missing "started" tell it too.
+	_ = tell(err.Error())
+	return err
+}
+
+// become turns this process into the job; it returns only errors.
+func (s Start) become(tell func(string) error) error {
+	env := s.environment(os.Environ())
+	if s.Dir == "" {
+		s.Dir = "/"
+	}
+	if err := os.Chdir(s.Dir); err != nil {
+		return err
+	}
+	program, err := findProgram(s.Args[0], env)
+	if err != nil {
+		return err
+	}
+	if err := tell(startedWord); err != nil {
+		return fmt.Errorf("say that the job starts: %w", err)
+	}
+	err = syscall.Exec(program, s.Args, env)
+	if errors.Is(err, syscall.ENOEXEC) {
+		// A script without "#!": what every shell, and so every user, takes for granted.
+		err = syscall.Exec("/bin/sh", append([]string{"sh", program}, s.Args[1:]...), env)
+	}
+	return fmt.Errorf("run %s: %w", program, err)
+}
+
+// environment is what the job sees: image is the environment enter itself was given.
+func (s Start) environment(image []string) []string {
+	var env []string
+	if s.ImageEnv {
+		named := make(map[string]bool, len(s.Env))
+		for _, e := range s.Env {
+			named[name(e)] = true
+		}
+		for _, e := range image {
+			if !named[name(e)] {
+				env = append(env, e)
+			}
+		}
+	}
+	env = append(env, s.Env...)
+	if !s.GPU {
+		return env
+	}
+	for i, e := range env {
+		if value, ok := strings.CutPrefix(e, "LD_LIBRARY_PATH="); ok {
+			if !strings.Contains(":"+value+":", ":"+driverLibs+":") {
+				env[i] = strings.TrimSuffix(e, ":") + ":" + driverLibs
+				if value == "" {
+					env[i] = e + driverLibs
+				}
+			}
+			return env
+		}
+	}
+	return append(env, "LD_LIBRARY_PATH="+driverLibs)
+}
+
+func name(e string) string {
+	n, _, _ := strings.Cut(e, "=")
+	return n
+}
+
+// findProgram looks in the job's own PATH, in its own directory, as a shell there would.
+func findProgram(command string, env []string) (string, error) {
+	if strings.Contains(command, "/") {
+		// Seen now, it is a start that failed, not a job that ended.
+		st, err := os.Stat(command)
+		if err == nil && (st.IsDir() || st.Mode()&0o111 == 0) {
+			err = fmt.Errorf("%s: %w", command, fs.ErrPermission)
+		}
+		return command, err
+	}
+	list := defaultPath
+	for _, e := range env {
+		if value, ok := strings.CutPrefix(e, "PATH="); ok {
+			list = value
+		}
+	}
+	for _, dir := range strings.Split(list, ":") {
+		if dir == "" {
+			dir = "."
+		}
+		p := path.Join(dir, command)
+		if !strings.Contains(p, "/") {
+			p = "./" + p
+		}
+		if st, err := os.Stat(p); err == nil && !st.IsDir() && st.Mode()&0o111 != 0 {
+			return p, nil
+		}
+	}
+	return "", fmt.Errorf("%s: not in PATH (%s) in the container: %w", command, list, fs.ErrNotExist)
+}

@@ -1,0 +1,266 @@
+package queue
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"fairslice/nodes"
+)
+
+// Apply changes b by one event. It is the only function that assigns a state. An event that does not
+// follow from the present state is an error and changes nothing.
+func (b *Book) Apply(ev Event) error {
+	if ev.Seq != b.LastSeq+1 {
+		return fmt.Errorf("event %d does not follow event %d", ev.Seq, b.LastSeq)
+	}
+	if err := b.apply(ev); err != nil {
+		return fmt.Errorf("event %d (%s of job %s): %w", ev.Seq, ev.Body.Kind(), ElementID{ev.Job, ev.Index}, err)
+	}
+	b.LastSeq = ev.Seq
+	return nil
+}
+
+func (b *Book) apply(ev Event) error {
+	switch body := ev.Body.(type) {
+	case *Submitted:
+		return b.submit(ev, body)
+	case *NodeJoined, *NodeLost, *NodeClosed, *NodeOpened:
+		return b.applyNode(ev)
+	case *QueueSet:
+		b.Queues[body.Queue] = QueueState{Closed: body.Closed, Inact: body.Inact, Reason: body.Reason}
+		b.dirty.Queues[body.Queue] = struct{}{}
+		return nil
+	}
+	j := b.Jobs[ev.Job]
+	if j == nil {
+		return fmt.Errorf("no such job")
+	}
+	switch body := ev.Body.(type) {
+	case *Modified, *Switched, *Moved, *ArrayLimited:
+		if err := b.applyJob(j, body); err != nil {
+			return err
+		}
+		b.dirty.Jobs[j.ID] = struct{}{}
+		return nil
+	case *Forgotten:
+		if !j.Finished() {
+			return fmt.Errorf("it has not ended")
+		}
+		b.forget(j.ID)
+		return nil
+	}
+	e := j.Element(ev.Index)
+	if e == nil {
+		return fmt.Errorf("no such element")
+	}
+	if err := b.applyElement(j, e, ev); err != nil {
+		return err
+	}
+	b.dirty.Elements[ElementID{j.ID, e.Index}] = struct{}{}
+	return nil
+}
+
+func (b *Book) submit(ev Event, body *Submitted) error {
+	if b.Jobs[ev.Job] != nil || ev.Job <= b.LastJob {
+		return fmt.Errorf("the number is taken")
+	}
+	j := &Job{
+		ID: ev.Job, Spec: body.Spec, Owner: body.Owner, Submitted: ev.At, Token: body.Token,
+		Queue: body.Queue, Position: int64(ev.Job) << 20, Plan: body.Plan,
+		Elements: newElements(body.Spec, ev.At),
+	}
+	if err := b.add(j); err != nil {
+		return err
+	}
+	b.dirty.Jobs[j.ID] = struct{}{}
+	return nil
+}
+
+func (b *Book) applyJob(j *Job, body Body) error {
+	switch body := body.(type) {
+	case *Modified:
+		var depend Condition
+		if body.Spec.Depend != "" {
+			c, err := ParseCondition(body.Spec.Depend)
+			if err != nil {
+				return err
+			}
+			depend = c
+		}
+		j.Spec, j.Plan, j.depend = body.Spec, body.Plan, depend
+	case *Switched:
+		j.Queue, j.Plan = body.Queue, body.Plan
+	case *Moved:
+		j.Position = body.Position
+	case *ArrayLimited:
+		if j.Spec.Array == nil {
+			return fmt.Errorf("it is no array")
+		}
+		spec, array := *j.Spec, *j.Spec.Array
+		array.Limit = body.Limit
+		spec.Array = &array
+		j.Spec = &spec
+	}
+	return nil
+}
+
+// transitions lists, for each event, the states in which it may happen.
+var transitions = map[Kind][]State{
+	"started":        {Pend},
+	"began":          {Run, USusp, SSusp, Unkwn},
+	"ended":          {Pend, PSusp, Run, USusp, SSusp, Unkwn, Zombi},
+	"requeued":       {Run, USusp, SSusp, Unkwn, Done, Exit},
+	"kill-requested": {Run, USusp, SSusp, Unkwn},
+	"signalled":      {Run, USusp, SSusp, Unkwn},
+	"suspended":      {Pend, Run},
+	"resumed":        {PSusp, USusp, SSusp},
+	"lost":           {Run, USusp, SSusp},
+	"found":          {Unkwn},
+}
+
+func (b *Book) applyElement(j *Job, e *Element, ev Event) error {
+	if !slices.Contains(transitions[ev.Body.Kind()], e.State) {
+		return fmt.Errorf("it is %s", e.State)
+	}
+	if n := attemptOf(ev.Body); n != 0 && (e.Attempt == nil || e.Attempt.Number != n) {
+		return fmt.Errorf("attempt %d is not the present one", n)
+	}
+	state := e.State
+	switch body := ev.Body.(type) {
+	case *Started:
+		if body.Attempt != e.Attempts+1 {
+			return fmt.Errorf("attempt %d does not follow %d", body.Attempt, e.Attempts)
+		}
+		old := e.Attempt
+		e.Attempt = &Attempt{Number: body.Attempt, Alloc: body.Alloc, Dispatched: ev.At, RunLimit: body.RunLimit}
+		if err := b.hold(j, e); err != nil {
+			e.Attempt = old
+			return err
+		}
+		e.Attempts, e.Retry, state = body.Attempt, time.Time{}, Run
+	case *Began:
+		a := e.Attempt
+		a.Began, a.Pid, a.Home, a.CWD = body.Ran, body.Pid, body.Home, body.CWD
+		a.Stdout, a.Stderr, a.Image = body.Stdout, body.Stderr, body.Image
+		e.Note, e.Failed = body.Note, 0
+	case *Ended:
+		if (body.Attempt != 0) != e.State.Live() {
+			return fmt.Errorf("it is %s and the attempt is %d", e.State, body.Attempt)
+		}
+		if body.Attempt != 0 {
+			e.Attempt.Usage = body.Usage
+			b.release(j, e)
+		}
+		result := body.Result
+		e.Result, e.KillAs, e.KillAt, e.Requeue, e.AsDone = &result, "", time.Time{}, false, false
+		j.ended++
+		if state = Exit; body.Done {
+			state = Done
+		}
+	case *Requeued:
+		if e.State.Final() {
+			j.ended--
+			e.Result = nil
+		} else {
+			e.Attempt.Usage = body.Usage
+			b.release(j, e)
+		}
+		e.Note, e.Retry = body.Why, body.NotYet
+		if body.Failed {
+			e.Failed++
+		}
+		e.Attempt, e.KillAs, e.KillAt, e.Requeue, e.AsDone = nil, "", time.Time{}, false, false
+		if state = Pend; body.Hold {
+			state = PSusp
+		}
+	case *KillRequested:
+		e.KillAs, e.KillAt, e.Requeue, e.AsDone = body.Verdict, ev.At, body.Requeue, body.AsDone
+		if body.Note != "" {
+			e.Note = body.Note
+		}
+	case *Signalled:
+	case *Suspended:
+		switch {
+		case e.State == Pend:
+			state = PSusp
+		case body.System:
+			state = SSusp
+		default:
+			state = USusp
+		}
+	case *Resumed:
+		if state = Run; e.State == PSusp {
+			state = Pend
+		} else {
+			e.Attempt.Stopped += ev.At.Sub(e.Since)
+		}
+	case *Lost:
+		state = Unkwn
+	case *Found:
+		if !body.State.Live() {
+			return fmt.Errorf("found as %s", body.State)
+		}
+		state = body.State
+	}
+	if state != e.State {
+		e.State, e.Since = state, ev.At
+	}
+	return nil
+}
+
+// attemptOf is the attempt that a body is about, 0 when it names none or makes a new one.
+func attemptOf(b Body) int {
+	switch b := b.(type) {
+	case *Began:
+		return b.Attempt
+	case *Ended:
+		return b.Attempt
+	case *Requeued:
+		return b.Attempt
+	}
+	return 0
+}
+
+func (b *Book) applyNode(ev Event) error {
+	switch body := ev.Body.(type) {
+	case *NodeJoined:
+		n := b.Nodes[body.Node.ID]
+		if n == nil {
+			n = &nodes.Node{ID: body.Node.ID}
+			b.Nodes[n.ID] = n
+		}
+		n.Resize(body.Node)
+		n.Alive, n.Since = true, ev.At
+		b.dirty.Nodes[n.ID] = struct{}{}
+		return nil
+	}
+	id := nodeOf(ev.Body)
+	n := b.Nodes[id]
+	if n == nil {
+		return fmt.Errorf("node %s is not known", id)
+	}
+	switch body := ev.Body.(type) {
+	case *NodeLost:
+		n.Alive = false
+	case *NodeClosed:
+		n.Closed, n.Reason, n.ClosedBy = true, body.Reason, ev.By
+	case *NodeOpened:
+		n.Closed, n.Reason, n.ClosedBy = false, "", ""
+	}
+	n.Since = ev.At
+	b.dirty.Nodes[id] = struct{}{}
+	return nil
+}
+
+func nodeOf(b Body) nodes.ID {
+	switch b := b.(type) {
+	case *NodeLost:
+		return b.Node
+	case *NodeClosed:
+		return b.Node
+	case *NodeOpened:
+		return b.Node
+	}
+	return ""
+}

@@ -1,0 +1,97 @@
+package engine
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"fairslice/nodes"
+	"fairslice/queue"
+)
+
+// Config is what the site has decided. Required: Cluster, Queues, DefaultQueue, Logger, Now.
+type Config struct {
+	Cluster      string
+	Master       string // host name shown by lsid
+	Queues       []Queue
+	DefaultQueue string
+	Images       map[string]string // name:tag → SIF file
+	DefaultImage string
+	Binds        []string // of every container, SRC[:DST[:ro]]
+	Admins       []string
+	MaxArray     int // greatest array index
+	CleanPeriod  time.Duration
+	MemoryUnit   int64 // bytes of a bare -M number
+	Consumables  []string
+	GPUCapacity  func(model string) nodes.Amount
+	NodeSupply   func(nodes.ID) nodes.Consumables // custom resources of a node
+	JobReport    bool
+	MaxStarts    int // of one cycle; 0 means 2,000
+	Location     *time.Location
+	Logger       *slog.Logger
+	Now          func() time.Time
+	Version      string
+}
+
+// Queue is a queue's configuration.
+type Queue struct {
+	Name            string
+	Description     string
+	Priority        int
+	Hosts           []string // empty: all
+	Users           []string // empty: all
+	DefaultRunLimit time.Duration
+	MaxRunLimit     time.Duration
+	DefaultMemory   int64
+	MaxMemory       int64
+	MaxSlots        int
+	UserSlots       int
+	Exclusive       bool // accepts -x
+	Interactive     bool
+	Rerunnable      bool
+	Container       string // required, allowed, never
+	Image           string
+}
+
+// Batch is what one commit makes durable. Its rows are the state after its events.
+type Batch struct {
+	Events    []queue.Event
+	Jobs      []*queue.Job
+	Elements  []ElementRow
+	Nodes     []*nodes.Node
+	Queues    map[string]queue.QueueState
+	Forgotten []queue.JobID
+	Blobs     map[string][]byte
+}
+
+// ElementRow is an element with its job.
+type ElementRow struct {
+	Job     queue.JobID
+	Element *queue.Element
+}
+
+// Store makes batches durable. Commit is safe to repeat with the same batch.
+type Store interface {
+	// Commit returns ErrStale (wrapped) when another leader has taken over, other errors when it may be repeated.
+	Commit(ctx context.Context, b *Batch) error
+	Blob(ctx context.Context, hash string) ([]byte, error)
+	EventsOf(ctx context.Context, jobs []queue.JobID) ([]queue.Event, error)
+	// FindHistory lists jobs that are no longer in the book.
+	FindHistory(ctx context.Context, sel queue.Selection, user string) ([]queue.JobID, error)
+}
+
+// Nodes sends to the nodes. Neither call waits; an error means that the node is not connected, and
+// what was to be said is said again when it connects.
+type Nodes interface {
+	Assign(node nodes.ID, a queue.Assignment) error
+	Order(node nodes.ID, o queue.Order) error
+}
+
+func (c *Config) queue(name string) *Queue {
+	for i := range c.Queues {
+		if c.Queues[i].Name == name {
+			return &c.Queues[i]
+		}
+	}
+	return nil
+}

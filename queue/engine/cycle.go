@@ -1,0 +1,206 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"fairslice/backfill"
+	"fairslice/nodes"
+	"fairslice/queue"
+)
+
+// tick is how often the planner looks without having been woken: for start times and back-offs that pass.
+const tick = time.Second
+
+// planLoop makes plans and hands their starts to the writer. One plan is under way at a time, and the
+// next one begins only after its starts are durable, so a plan never counts on what the last one took.
+func (e *Engine) planLoop(ctx context.Context) {
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-e.wake:
+		case <-ticker.C:
+		}
+		if err := e.cycle(ctx); err != nil {
+			return // the engine is stopping; Run says why
+		}
+	}
+}
+
+// cycle plans once and commits the starts.
+func (e *Engine) cycle(ctx context.Context) error {
+	began := time.Now()
+	snap := e.snapshot()
+	plan := backfill.Make(snap)
+	e.planMu.Lock()
+	e.plan, e.planAt = plan, snap.Now
+	e.planMu.Unlock()
+	e.stats.cycle(time.Since(began), len(snap.Pending), plan)
+	if len(plan.Starts) == 0 {
+		return nil
+	}
+	err := e.write(ctx, func(t *tx) error {
+		for _, s := range plan.Starts {
+			if !t.start(s) {
+				e.stats.refusedStart()
+				t.wake = true
+			}
+		}
+		return nil
+	})
+	if plan.Bounded {
+		e.Wake()
+	}
+	return err
+}
+
+// snapshot copies what a plan depends on.
+func (e *Engine) snapshot() *backfill.Snapshot {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	s := &backfill.Snapshot{Now: e.cfg.Now(), MaxStarts: e.cfg.MaxStarts, MaxForecasts: 64, Select: e.names.selects}
+	for _, n := range e.book.Nodes {
+		s.Nodes = append(s.Nodes, n.Clone())
+	}
+	slices.SortFunc(s.Nodes, func(a, b *nodes.Node) int { return cmp.Compare(a.ID, b.ID) })
+	for _, held := range e.liveElements() {
+		a := held.element.Attempt
+		s.Running = append(s.Running, backfill.Running{
+			ID: held.job.ElementID(held.element.Index), Alloc: a.Alloc, Ends: endOf(a)})
+	}
+	s.Pending = e.pending(s.Now)
+	return s
+}
+
+// single is the index list of every job that is no array.
+var single = []int{0}
+
+// pending lists what may start, in order: queue priority, the user's own, then position.
+func (e *Engine) pending(now time.Time) []backfill.Pending {
+	var jobs []*queue.Job
+	e.book.Each(func(j *queue.Job) bool {
+		if j.Live()+j.Ended() < len(j.Elements) {
+			jobs = append(jobs, j)
+		}
+		return true
+	})
+	slices.SortStableFunc(jobs, comparePending)
+	lim := e.newLimits()
+	out := make([]backfill.Pending, 0, len(jobs))
+	for _, j := range jobs {
+		indices := e.startable(j, now)
+		if len(indices) == 0 {
+			continue
+		}
+		p := backfill.Pending{Job: j.ID, Shape: &j.Plan, Indices: indices}
+		if left := lim.queues[j.Queue]; left != nil {
+			p.SlotLimits = append(p.SlotLimits, left)
+		}
+		if left := lim.user(j); left != nil {
+			p.SlotLimits = append(p.SlotLimits, left)
+		}
+		if a := j.Spec.Array; a != nil && a.Limit > 0 {
+			left := a.Limit - j.Live()
+			p.ElementLimit = &left
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+func comparePending(a, b *queue.Job) int {
+	return cmp.Or(cmp.Compare(b.Plan.Priority, a.Plan.Priority), cmp.Compare(a.Position, b.Position))
+}
+
+// startable lists the elements of j that nothing but resources and limits keeps from starting.
+func (e *Engine) startable(j *queue.Job, now time.Time) []int {
+	if len(j.Elements) == 1 && j.Elements[0].Index == 0 {
+		if el := &j.Elements[0]; el.State != queue.Pend || e.blocked(j, el, now) {
+			return nil
+		}
+		return single
+	}
+	var out []int
+	whole := j.Condition() == nil && !j.Spec.Begin.After(now) // one look serves all elements
+	for i := range j.Elements {
+		el := &j.Elements[i]
+		if el.State != queue.Pend || el.Retry.After(now) {
+			continue
+		}
+		if len(out) == 0 || !whole {
+			if e.blocked(j, el, now) {
+				if whole {
+					return nil
+				}
+				continue
+			}
+		}
+		out = append(out, el.Index)
+		if len(out) == e.cfg.MaxStarts {
+			break // no cycle starts more
+		}
+	}
+	return out
+}
+
+// blocked is blockers without the texts: it is asked for every pending job in every cycle.
+func (e *Engine) blocked(j *queue.Job, el *queue.Element, now time.Time) bool {
+	if j.Spec.Begin.After(now) || el.Retry.After(now) || e.book.Queues[j.Queue].Inact || e.cfg.queue(j.Queue) == nil {
+		return true
+	}
+	c := j.Condition()
+	return c != nil && c.Eval(el.Index, lookup{e.book}) != queue.True
+}
+
+// start commits one planned start, if it is still possible.
+func (t *tx) start(s backfill.Start) bool {
+	j, el := t.e.book.Find(s.ID)
+	if j == nil || el.State != queue.Pend || j.Plan != *s.Shape || t.e.blocked(j, el, t.now) {
+		return false
+	}
+	if a := j.Spec.Array; a != nil && a.Limit > 0 && j.Live() >= a.Limit {
+		return false
+	}
+	for _, a := range s.Alloc {
+		if n := t.e.book.Nodes[a.Node]; n == nil || n.State() != nodes.Up {
+			return false
+		}
+	}
+	body := &queue.Started{Attempt: el.Attempts + 1, Alloc: s.Alloc, RunLimit: j.Plan.RunLimit}
+	if t.emit(j.ID, el.Index, "", body) != nil {
+		return false
+	}
+	t.e.stats.started(j, el, t.now)
+	t.assign(j, el)
+	return true
+}
+
+// selector answers which nodes a shape may use, and remembers: texts are parsed once.
+type selector struct {
+	cfg *Config
+}
+
+func newSelector(cfg *Config) *selector { return &selector{cfg} }
+
+func (s *selector) selects(n *nodes.Node, sh *queue.Shape) bool {
+	if q := s.cfg.queue(sh.Queue); q != nil && len(q.Hosts) > 0 && !slices.Contains(q.Hosts, string(n.ID)) {
+		return false
+	}
+	if sh.Hosts != "" {
+		words := strings.Fields(sh.Hosts)
+		if !slices.Contains(words, string(n.ID)) && !slices.Contains(words, "others") && !slices.Contains(words, "all") {
+			return false
+		}
+	}
+	if sh.Select == "" {
+		return true
+	}
+	ok, err := queue.Select(sh.Select).Match(queue.NodeFacts(n))
+	return ok && err == nil
+}

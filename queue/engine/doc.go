@@ -1,0 +1,27 @@
+// Package engine is the single writer. Commands become events, the events of many commands are
+// committed in one transaction, and only then does anybody hear of them.
+//
+// How a command flows:
+//
+//	Submit, Control, NodeReport …      the planner's starts
+//	            │                              │
+//	            ▼                              ▼
+//	      ┌────────────────── writer ───────────────────┐
+//	      │ lock the book                               │
+//	      │ each command: check, emit events (Apply)    │
+//	      │ store.Commit(all events, all changed rows)  │  one transaction
+//	      │ unlock                                      │
+//	      │ send assignments and orders, answer callers │
+//	      └─────────────────────────────────────────────┘
+//
+// Readers take the lock for reading, so they never see what is not durable: while a commit is under
+// way they wait for it. Commands that arrive meanwhile make the next batch; that is the group commit.
+//
+// The planner runs beside the writer on a snapshot. Its starts come back as a command and are
+// checked again, by the same nodes.Take that every allocation goes through, so a stale plan can be
+// refused but never oversubscribes.
+//
+// If the database does not answer, the writer repeats the same batch until it does: the book is
+// ahead of the database only inside one locked batch. If the leader's lease is lost, Run returns an
+// error and the process must end: another leader may be writing.
+package engine

@@ -1,0 +1,245 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"fairslice/backfill"
+	"fairslice/nodes"
+	"fairslice/queue"
+)
+
+// ErrStale is what a Store returns when this process is no longer the leader.
+var ErrStale = errors.New("another leader has taken over")
+
+// ErrStopped answers commands that arrive when the engine has stopped.
+var ErrStopped = errors.New("the batch daemon is stopping")
+
+// maxBatch bounds the commands of one transaction, so that no answer waits for too many others.
+const maxBatch = 1000
+
+// Engine owns the book.
+type Engine struct {
+	cfg   Config
+	store Store
+	hub   Nodes
+
+	mu   sync.RWMutex // guards book; the writer holds it from the first event to the end of the commit
+	book *queue.Book
+
+	commands chan *command
+	stopped  chan struct{}
+	wake     chan struct{} // something has changed that the planner should look at
+
+	planMu sync.RWMutex
+	plan   *backfill.Plan
+	planAt time.Time
+
+	subs  subscriptions
+	blobs blobCache
+	names *selector
+	stats *Stats
+
+	loadMu sync.Mutex // guards loads
+	loads  map[nodes.ID]Load
+}
+
+// Load is the last heartbeat's facts about a node.
+type Load struct {
+	Load1           float64
+	MemoryAvailable int64
+	Version         string
+}
+
+// New makes an engine on a restored book. Call Run to let it work.
+func New(cfg Config, store Store, hub Nodes, book *queue.Book) *Engine {
+	if cfg.MaxStarts == 0 {
+		cfg.MaxStarts = 2000
+	}
+	book.TakeDirty() // what was restored is stored
+	return &Engine{
+		cfg: cfg, store: store, hub: hub, book: book,
+		commands: make(chan *command, 4*maxBatch), stopped: make(chan struct{}), wake: make(chan struct{}, 1),
+		subs: newSubscriptions(), blobs: newBlobCache(), names: newSelector(&cfg), stats: newStats(),
+		loads: map[nodes.ID]Load{},
+	}
+}
+
+// Run works until ctx ends (nil) or the lease is lost (ErrStale). After it, every command is answered with ErrStopped.
+func (e *Engine) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer close(e.stopped)
+	defer cancel()
+	wg.Go(func() { e.planLoop(ctx) })
+	wg.Go(func() { e.sweepLoop(ctx) })
+	e.Wake()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case c := <-e.commands:
+			if err := e.runBatch(ctx, e.drain(c)); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// Wake asks for a scheduling cycle.
+func (e *Engine) Wake() {
+	select {
+	case e.wake <- struct{}{}:
+	default:
+	}
+}
+
+type command struct {
+	do   func(*tx) error
+	err  error
+	done chan struct{}
+}
+
+// write runs do as a command and returns when its events are durable. do may run only once and must not block.
+func (e *Engine) write(ctx context.Context, do func(*tx) error) error {
+	c := &command{do: do, done: make(chan struct{})}
+	select {
+	case e.commands <- c:
+	case <-e.stopped:
+		return ErrStopped
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case <-c.done:
+		return c.err
+	case <-e.stopped:
+		select {
+		case <-c.done:
+			return c.err
+		default:
+			return ErrStopped
+		}
+	}
+}
+
+func (e *Engine) drain(first *command) []*command {
+	batch := []*command{first}
+	for len(batch) < maxBatch {
+		select {
+		case c := <-e.commands:
+			batch = append(batch, c)
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
+// tx is one batch being made. Its methods are called with the book locked.
+type tx struct {
+	e      *Engine
+	now    time.Time
+	events []queue.Event
+	blobs  map[string][]byte
+	after  []func() // once it is durable, in order
+	wake   bool
+}
+
+// emit applies an event and adds it to the batch. An error means that it does not follow from the
+// state, and nothing has changed.
+func (t *tx) emit(job queue.JobID, index int, by string, body queue.Body) error {
+	ev := queue.Event{Seq: t.e.book.LastSeq + 1, At: t.now, Job: job, Index: index, By: by, Body: body}
+	if err := t.e.book.Apply(ev); err != nil {
+		return err
+	}
+	t.events = append(t.events, ev)
+	return nil
+}
+
+// runBatch is one turn of the writer.
+func (e *Engine) runBatch(ctx context.Context, batch []*command) error {
+	began := time.Now()
+	e.mu.Lock()
+	t := &tx{e: e, now: e.cfg.Now().Truncate(time.Microsecond)}
+	for _, c := range batch {
+		c.err = c.do(t)
+	}
+	err := e.commit(ctx, t)
+	e.mu.Unlock()
+	if err != nil {
+		for _, c := range batch {
+			c.err = ErrStopped
+			close(c.done)
+		}
+		return err
+	}
+	e.stats.batch(len(t.events), time.Since(began))
+	for _, fn := range t.after {
+		fn()
+	}
+	for _, c := range batch {
+		close(c.done)
+	}
+	e.subs.publish(t.events)
+	if t.wake {
+		e.Wake()
+	}
+	return nil
+}
+
+// commit makes the batch durable, however long the database takes. The book stays locked meanwhile:
+// nobody may see what could be lost.
+func (e *Engine) commit(ctx context.Context, t *tx) error {
+	dirty := e.book.TakeDirty()
+	if len(t.events) == 0 {
+		return nil
+	}
+	b := e.rows(t, dirty)
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		err := e.store.Commit(ctx, b)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, ErrStale):
+			return err
+		case ctx.Err() != nil:
+			return fmt.Errorf("commit: %w", ctx.Err())
+		}
+		e.cfg.Logger.Warn("commit failed, trying again", "events", len(t.events), "error", err)
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("commit: %w", ctx.Err())
+		case <-time.After(wait):
+		}
+	}
+}
+
+func (e *Engine) rows(t *tx, d queue.Dirty) *Batch {
+	b := &Batch{Events: t.events, Forgotten: d.Forgotten, Blobs: t.blobs}
+	for id := range d.Jobs {
+		if j := e.book.Jobs[id]; j != nil {
+			b.Jobs = append(b.Jobs, j)
+		}
+	}
+	for id := range d.Elements {
+		if j, el := e.book.Find(id); j != nil {
+			b.Elements = append(b.Elements, ElementRow{Job: j.ID, Element: el})
+		}
+	}
+	for id := range d.Nodes {
+		b.Nodes = append(b.Nodes, e.book.Nodes[id])
+	}
+	if len(d.Queues) > 0 {
+		b.Queues = map[string]queue.QueueState{}
+		for name := range d.Queues {
+			b.Queues[name] = e.book.Queues[name]
+		}
+	}
+	return b
+}

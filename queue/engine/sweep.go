@@ -1,0 +1,114 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"fairslice/queue"
+)
+
+// sweepEvery is how often finished jobs are looked for that can be forgotten, and deadlines that have passed.
+const sweepEvery = 5 * time.Second
+
+// maxForgotten bounds what one sweep forgets, so that it does not hold up others.
+const maxForgotten = 5000
+
+func (e *Engine) sweepLoop(ctx context.Context) {
+	ticker := time.NewTicker(sweepEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			if err := e.sweep(ctx); err != nil {
+				return
+			}
+		}
+	}
+}
+
+// sweep forgets what ended longer ago than the clean period, ends pending jobs whose -t has passed,
+// and orphans (-ti) whose dependency can never be satisfied.
+func (e *Engine) sweep(ctx context.Context) error {
+	var forget []queue.JobID
+	var end []queue.ElementID
+	e.View(func(v queue.View) {
+		now := e.cfg.Now()
+		v.Book().Each(func(j *queue.Job) bool {
+			if j.Finished() {
+				if len(forget) < maxForgotten && now.Sub(lastEnd(j)) > e.cfg.CleanPeriod && !e.referenced(j.ID) {
+					forget = append(forget, j.ID)
+				}
+				return true
+			}
+			for i := range j.Elements {
+				if el := &j.Elements[i]; el.State.Pending() && e.overdue(j, el, now) != "" {
+					end = append(end, j.ElementID(el.Index))
+				}
+			}
+			return true
+		})
+	})
+	if len(forget) == 0 && len(end) == 0 {
+		return nil
+	}
+	return e.write(ctx, func(t *tx) error {
+		for _, id := range end {
+			j, el := t.e.book.Find(id)
+			if j == nil || !el.State.Pending() {
+				continue
+			}
+			if verdict := t.e.overdue(j, el, t.now); verdict != "" {
+				if err := t.emit(id.Job, id.Index, "", &queue.Ended{Result: queue.Result{Status: queue.NoStatus, Verdict: verdict, At: t.now}}); err != nil {
+					return err
+				}
+				t.wake = true
+			}
+		}
+		for _, id := range forget {
+			if j := t.e.book.Jobs[id]; j != nil && j.Finished() {
+				if err := t.emit(id, 0, "", &queue.Forgotten{}); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// overdue says with which verdict a pending element is to be ended, "" if it is not.
+func (e *Engine) overdue(j *queue.Job, el *queue.Element, now time.Time) queue.Verdict {
+	if t := j.Spec.Terminate; !t.IsZero() && !t.After(now) {
+		return queue.TermDeadline
+	}
+	if c := j.Condition(); j.Spec.TermOrphan && c != nil && c.Eval(el.Index, lookup{e.book}) == queue.Never {
+		return queue.TermOrphan
+	}
+	return ""
+}
+
+// referenced says whether an unfinished job's dependency names id: its state must stay known (LSF's
+// rule for jobs past the clean period).
+func (e *Engine) referenced(id queue.JobID) bool {
+	found := false
+	e.book.Each(func(j *queue.Job) bool {
+		if c := j.Condition(); c != nil && !j.Finished() {
+			for _, ref := range c.Refs() {
+				found = found || ref.Job == id
+			}
+		}
+		return !found
+	})
+	return found
+}
+
+func lastEnd(j *queue.Job) time.Time {
+	var last time.Time
+	for i := range j.Elements {
+		if r := j.Elements[i].Result; r != nil && r.At.After(last) {
+			last = r.At
+		}
+	}
+	return last
+}

@@ -1,0 +1,165 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"fairslice/queue"
+)
+
+// view is the book under the read lock.
+type view struct {
+	e   *Engine
+	now time.Time
+	lim *limits
+}
+
+// View calls fn with the book locked for reading: nothing of it may be kept or changed, and fn must be short.
+func (e *Engine) View(fn func(queue.View)) {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	fn(&view{e: e, now: e.cfg.Now()})
+}
+
+func (v *view) Book() *queue.Book { return v.e.book }
+
+// Why gives first what keeps the element out whatever is free, then limits, then what the last plan found.
+func (v *view) Why(j *queue.Job, el *queue.Element) ([]queue.Reason, time.Time) {
+	if !el.State.Pending() {
+		return nil, time.Time{}
+	}
+	if v.lim == nil {
+		v.lim = v.e.newLimits()
+	}
+	out := append(v.e.blockers(j, el, v.now), v.lim.reasons(j)...)
+	if len(out) > 0 {
+		var expected time.Time
+		if len(out) == 1 && out[0].Kind == queue.ReasonBegin {
+			expected = j.Spec.Begin
+		}
+		return out, expected
+	}
+	v.e.planMu.RLock()
+	defer v.e.planMu.RUnlock()
+	if v.e.plan != nil {
+		if w, ok := v.e.plan.Waits[j.Plan]; ok {
+			return w.Reasons, w.Expected
+		}
+		if v.e.plan.Bounded {
+			return []queue.Reason{{Kind: queue.ReasonNotLooked, Text: "The last scheduling cycle ended before it was looked at"}}, time.Time{}
+		}
+	}
+	return []queue.Reason{{Kind: queue.ReasonNew, Text: "New job is waiting for scheduling"}}, time.Time{}
+}
+
+func (v *view) PlannedAt() time.Time {
+	v.e.planMu.RLock()
+	defer v.e.planMu.RUnlock()
+	return v.e.planAt
+}
+
+// Ahead counts the elements that wait and are ordered before this one.
+func (v *view) Ahead(j *queue.Job, el *queue.Element) int {
+	n := 0
+	v.e.book.Each(func(o *queue.Job) bool {
+		if o == j {
+			for i := range o.Elements {
+				if x := &o.Elements[i]; x.Index < el.Index && x.State == queue.Pend {
+					n++
+				}
+			}
+		} else if comparePending(o, j) < 0 {
+			n += len(o.Elements) - o.Live() - o.Ended()
+		}
+		return true
+	})
+	return n
+}
+
+// Why, PlannedAt and Ahead complete tx as a queue.View; a command never asks for reasons.
+func (t *tx) Why(*queue.Job, *queue.Element) ([]queue.Reason, time.Time) { return nil, time.Time{} }
+
+// PlannedAt is not known inside a command.
+func (t *tx) PlannedAt() time.Time { return time.Time{} }
+
+// Ahead is not known inside a command.
+func (t *tx) Ahead(*queue.Job, *queue.Element) int { return 0 }
+
+// HistoryJob is a job with its events.
+type HistoryJob struct {
+	Job    *queue.Job
+	Events []queue.Event
+}
+
+// History gives the events of jobs, also of those that the book has forgotten.
+func (e *Engine) History(ctx context.Context, sel queue.Selection, by queue.Identity) ([]HistoryJob, []string, error) {
+	ids, err := e.historyIDs(ctx, sel, by)
+	if err != nil {
+		return nil, nil, err
+	}
+	events, err := e.store.EventsOf(ctx, ids)
+	if err != nil {
+		return nil, nil, err
+	}
+	byJob := map[queue.JobID][]queue.Event{}
+	for _, ev := range events {
+		byJob[ev.Job] = append(byJob[ev.Job], ev)
+	}
+	var out []HistoryJob
+	var missing []string
+	for _, id := range ids {
+		if evs := byJob[id]; len(evs) > 0 {
+			out = append(out, HistoryJob{Job: queue.Fold(evs), Events: evs})
+		}
+	}
+	if len(out) == 0 && len(sel.IDs) > 0 {
+		missing = append(missing, "No matching job found")
+	}
+	return out, missing, nil
+}
+
+// historyIDs lists the jobs of a selection, the forgotten ones first: they are older.
+func (e *Engine) historyIDs(ctx context.Context, sel queue.Selection, by queue.Identity) ([]queue.JobID, error) {
+	var ids []queue.JobID
+	seen := map[queue.JobID]bool{}
+	add := func(id queue.JobID) {
+		if !seen[id] {
+			seen[id] = true
+			ids = append(ids, id)
+		}
+	}
+	refs, all, err := parseIDs(sel.IDs)
+	if err != nil {
+		return nil, err
+	}
+	if len(refs) > 0 && !all {
+		for _, ref := range refs {
+			if ref.Job != 0 {
+				add(ref.Job)
+			}
+		}
+		return ids, nil
+	}
+	user := sel.User
+	if user == "" {
+		user = by.User
+	}
+	if sel.Scope == queue.ScopeAll || sel.Scope == queue.ScopeFinished {
+		old, err := e.store.FindHistory(ctx, sel, user)
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range old {
+			add(id)
+		}
+	}
+	e.View(func(v queue.View) {
+		var found []Found
+		if found, _, err = e.Select(v, sel, by); err == nil {
+			for _, f := range found {
+				add(f.Job.ID)
+			}
+		}
+	})
+	return ids, err
+}
