@@ -1,6 +1,7 @@
 package backfill
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 // Make works out the plan for s.
 func Make(s *Snapshot) *Plan {
 	p := &planner{s: s, plan: &Plan{Waits: map[queue.Shape]Wait{}}, candidates: map[queue.Shape][]*nodes.Node{}}
+	slices.SortFunc(s.Nodes, func(a, b *nodes.Node) int { return cmp.Compare(a.ID, b.ID) })
 	slices.SortFunc(s.Running, func(a, b Running) int { return compareEnds(a.Ends, b.Ends, a.ID, b.ID) })
 	for _, pend := range s.Pending {
 		if !p.serve(pend) {
@@ -223,15 +225,7 @@ func (p *planner) candidatesOf(shape *queue.Shape) []*nodes.Node {
 }
 
 func (p *planner) node(id nodes.ID) *nodes.Node {
-	i, _ := slices.BinarySearchFunc(p.s.Nodes, id, func(n *nodes.Node, id nodes.ID) int {
-		switch {
-		case n.ID < id:
-			return -1
-		case n.ID > id:
-			return 1
-		}
-		return 0
-	})
+	i, _ := slices.BinarySearchFunc(p.s.Nodes, id, func(n *nodes.Node, id nodes.ID) int { return cmp.Compare(n.ID, id) })
 	return p.s.Nodes[i]
 }
 

@@ -43,7 +43,7 @@ func TestSampleExamplesParse(t *testing.T) {
 	}
 }
 
-// TestSampleHasEveryKeyAndNoOther also holds that each key has its sentence: a comment line right above it.
+// TestSampleHasEveryKey holds that the sample has no other key either, and that each has its sentence: a comment line right above it.
 func TestSampleHasEveryKey(t *testing.T) {
 	written := map[string]bool{}
 	section, before := "", ""

@@ -131,19 +131,20 @@ func (n *Node) Release(a Allocation) {
 	if a.Exclusive {
 		n.Taken = false
 	}
-	used := n.UsedConsumables.Map()
-	for name, q := range a.Consumables.Map() {
-		used[name] -= q
+	if a.Consumables != "" {
+		n.UsedConsumables = subConsumables(n.UsedConsumables, a.Consumables)
 	}
-	n.UsedConsumables = MakeConsumables(used)
+	broken := n.UsedSlots < 0 || n.UsedMemory < 0 || n.Holders < 0
 	for _, s := range a.Slices {
 		if g := n.gpu(s.UUID); g != nil {
 			g.Used -= s.Amount
+			broken = broken || g.Used < 0
 		}
 	}
-	if n.UsedSlots < 0 || n.UsedMemory < 0 || n.Holders < 0 {
+	if broken {
 		panic(fmt.Sprintf("internal error: impossible: node %s released more than was held", n.ID))
 	}
+	n.shrink(a)
 }
 
 func (n *Node) gpu(uuid string) *GPU {
@@ -163,7 +164,7 @@ func (n *Node) pickGPUs(r GPURequest) ([]Slice, *Misfit) {
 		var out []Slice
 		for i := range n.GPUs {
 			g := &n.GPUs[i]
-			if len(out) < r.Whole && g.matches(r) && g.Used == 0 && !g.Lost {
+			if len(out) < r.Whole && g.matches(r) && g.whole() {
 				out = append(out, g.slice(g.Capacity))
 			}
 		}
@@ -198,7 +199,7 @@ func (n *Node) pickAmount(r GPURequest) ([]Slice, *Misfit) {
 	rest := r.Amount
 	for i := range n.GPUs {
 		g := &n.GPUs[i]
-		if g.matches(r) && g.Used == 0 && !g.Lost && rest >= g.Capacity {
+		if g.matches(r) && g.whole() && rest >= g.Capacity {
 			out, rest = append(out, g.slice(g.Capacity)), rest-g.Capacity
 			taken[g.UUID] = true
 		}
@@ -261,4 +262,15 @@ func addConsumables(used, add, have Consumables) (Consumables, error) {
 		}
 	}
 	return MakeConsumables(u), nil
+}
+
+func subConsumables(used, less Consumables) Consumables {
+	u := used.Map()
+	for name, q := range less.Map() {
+		if u[name] < q {
+			panic(fmt.Sprintf("internal error: impossible: %d of %s released, %d were held", q, name, u[name]))
+		}
+		u[name] -= q
+	}
+	return MakeConsumables(u)
 }

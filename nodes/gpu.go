@@ -1,5 +1,10 @@
 package nodes
 
+import (
+	"math"
+	"math/bits"
+)
+
 // Mode says how a slice is enforced on a GPU. It is a fact of the node, published with every slice.
 type Mode string
 
@@ -22,7 +27,8 @@ type GPU struct {
 	Simulated bool   `json:"simulated,omitempty"`
 	Lost      bool   `json:"lost,omitempty"` // the driver no longer answers for it
 
-	Used Amount `json:"used"` // sum of the live slices
+	Used   Amount `json:"used"`             // sum of the live slices
+	Excess Amount `json:"excess,omitempty"` // see Node.Excess
 }
 
 // Free is what no slice holds; nothing on a lost GPU.
@@ -32,6 +38,9 @@ func (g *GPU) Free() Amount {
 	}
 	return g.Capacity - g.Used
 }
+
+// whole says that all of g can be given. A GPU that the site counts as 0 fGPU has nothing to give.
+func (g *GPU) whole() bool { return g.Used == 0 && !g.Lost && g.Capacity > 0 }
 
 // Slice is a part of one GPU given to one attempt of one job.
 type Slice struct {
@@ -66,11 +75,19 @@ func (g *GPU) amountFor(bytes int64) Amount {
 	return max(a, 1)
 }
 
-// mulDiv is a*b/c rounded down, without overflow for the sizes at hand (bytes below 2^53, b below 2^20)
-// by splitting a.
+// mulDiv is a*b/c rounded down, for a and b from 0, without overflow on the way. What c cannot divide
+// (0, or a result beyond int64) gives 0: nothing is the only share that is safe to give.
 func mulDiv(a, b, c int64) int64 {
-	if c <= 0 {
+	if a < 0 || b < 0 || c <= 0 {
 		return 0
 	}
-	return a/c*b + a%c*b/c
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	if hi >= uint64(c) {
+		return 0
+	}
+	q, _ := bits.Div64(hi, lo, uint64(c))
+	if q > math.MaxInt64 {
+		return 0
+	}
+	return int64(q)
 }

@@ -38,6 +38,17 @@ type Node struct {
 	UsedConsumables Consumables `json:"used_consumables,omitempty"`
 	Holders         int         `json:"holders"`         // live allocations
 	Taken           bool        `json:"taken,omitempty"` // held exclusively
+
+	Excess Excess `json:"excess,omitzero"`
+}
+
+// Excess is by how much a node's capacity is above what it really has, because live attempts held
+// more than that when it registered. It is given up first as they end. While there is any of a
+// resource, none of it is free.
+type Excess struct {
+	Slots       int         `json:"slots,omitempty"`
+	Memory      int64       `json:"memory,omitempty"`
+	Consumables Consumables `json:"consumables,omitempty"`
 }
 
 // State is what the node is now.
@@ -59,12 +70,13 @@ func (n *Node) Clone() *Node {
 }
 
 // Resize takes over a node's inventory as it registers (again), and keeps what is held. A node that
-// came back smaller than what its live attempts hold keeps the held size until they end: capacity
-// never falls below use, so invariant 1 holds, and nothing new fits meanwhile.
+// came back smaller than what its live attempts hold keeps the held size, and shrinks as they end
+// (Excess): capacity never falls below use, so invariant 1 holds, and nothing new fits meanwhile.
 func (n *Node) Resize(inv Node) {
-	n.Slots = max(inv.Slots, n.UsedSlots)
-	n.Memory = max(inv.Memory, n.UsedMemory)
-	n.Type, n.Model, n.BootID, n.Consumables = inv.Type, inv.Model, inv.BootID, inv.Consumables
+	n.Slots, n.Excess.Slots = atLeast(inv.Slots, n.UsedSlots)
+	n.Memory, n.Excess.Memory = atLeast(inv.Memory, n.UsedMemory)
+	n.Consumables, n.Excess.Consumables = atLeastConsumables(inv.Consumables, n.UsedConsumables)
+	n.Type, n.Model, n.BootID, n.MaxMemory = inv.Type, inv.Model, inv.BootID, inv.MaxMemory
 	used := map[string]Amount{}
 	for _, g := range n.GPUs {
 		used[g.UUID] = g.Used
@@ -74,7 +86,7 @@ func (n *Node) Resize(inv Node) {
 	for i := range n.GPUs {
 		g := &n.GPUs[i]
 		g.Used = used[g.UUID]
-		g.Capacity = max(g.Capacity, g.Used)
+		g.Capacity, g.Excess = atLeast(g.Capacity, g.Used)
 		delete(used, g.UUID)
 	}
 	for _, g := range old { // a GPU that vanished under a slice stays, as lost, until the slice ends
@@ -83,4 +95,49 @@ func (n *Node) Resize(inv Node) {
 			n.GPUs = append(n.GPUs, g)
 		}
 	}
+}
+
+// atLeast is the capacity of what really is there and is used, and how much of it is excess.
+func atLeast[T ~int | ~int64](real, used T) (capacity, excess T) {
+	return max(real, used), max(used-real, 0)
+}
+
+// giveUp takes from a capacity what of freed was excess.
+func giveUp[T ~int | ~int64](capacity, excess, freed T) (T, T) {
+	d := min(excess, freed)
+	return capacity - d, excess - d
+}
+
+func atLeastConsumables(real, used Consumables) (capacity, excess Consumables) {
+	if used == "" {
+		return real, ""
+	}
+	capOf, over := real.Map(), map[string]int64{}
+	if capOf == nil {
+		capOf = map[string]int64{}
+	}
+	for name, q := range used.Map() {
+		capOf[name], over[name] = atLeast(capOf[name], q)
+	}
+	return MakeConsumables(capOf), MakeConsumables(over)
+}
+
+// shrink gives up the excess that a's end frees.
+func (n *Node) shrink(a Allocation) {
+	x := &n.Excess
+	n.Slots, x.Slots = giveUp(n.Slots, x.Slots, a.Slots)
+	n.Memory, x.Memory = giveUp(n.Memory, x.Memory, a.Memory)
+	for _, s := range a.Slices {
+		if g := n.gpu(s.UUID); g != nil {
+			g.Capacity, g.Excess = giveUp(g.Capacity, g.Excess, s.Amount)
+		}
+	}
+	if x.Consumables == "" || a.Consumables == "" {
+		return
+	}
+	capOf, over := n.Consumables.Map(), x.Consumables.Map()
+	for name, q := range a.Consumables.Map() {
+		capOf[name], over[name] = giveUp(capOf[name], over[name], q)
+	}
+	n.Consumables, x.Consumables = MakeConsumables(capOf), MakeConsumables(over)
 }

@@ -89,6 +89,12 @@ func (b *Book) applyJob(j *Job, body Body) error {
 			depend = c
 		}
 		j.Spec, j.Plan, j.depend = body.Spec, body.Plan, depend
+		for i := range j.Elements { // the new limit holds for what runs, too
+			if e := &j.Elements[i]; e.State.Live() && e.Attempt.RunLimit != body.Plan.RunLimit {
+				e.Attempt.RunLimit = body.Plan.RunLimit
+				b.dirty.Elements[ElementID{j.ID, e.Index}] = struct{}{}
+			}
+		}
 	case *Switched:
 		j.Queue, j.Plan = body.Queue, body.Plan
 	case *Moved:
@@ -159,6 +165,9 @@ func (b *Book) applyElement(j *Job, e *Element, ev Event) error {
 			state = Done
 		}
 	case *Requeued:
+		if (body.Attempt != 0) != e.State.Live() {
+			return fmt.Errorf("it is %s and the attempt is %d", e.State, body.Attempt)
+		}
 		if e.State.Final() {
 			j.ended--
 			e.Result = nil

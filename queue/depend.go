@@ -299,7 +299,7 @@ func parseJobRef(t token) (JobRef, error) {
 		return ref, dependError("want a job's number or name, got %s", t)
 	}
 	base, index, indexed := t.text, "", false
-	if inner, ok := strings.CutSuffix(t.text, "]"); ok {
+	if inner, ok := strings.CutSuffix(t.text, "]"); ok && strings.Contains(inner, "[") {
 		base, index, indexed = strings.Cut(inner, "[")
 	}
 	if indexed {

@@ -118,3 +118,19 @@ func FuzzParseGPU(f *testing.F) {
 		}
 	})
 }
+
+func TestExclusiveGPUHasAtLeastTheMemoryAskedFor(t *testing.T) {
+	n := &nodes.Node{ID: "n", Alive: true, Slots: 4, Memory: testGiB, GPUs: []nodes.GPU{
+		{Index: 0, UUID: "small", Memory: 2 * testGiB, Capacity: 100}, {Index: 1, UUID: "large", Memory: 8 * testGiB, Capacity: 100}}}
+	opt, _, err := ParseGPU("num=1:j_exclusive=yes:gmem=4G", mib)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, misfit := n.Carve(nodes.Request{Slots: 1, GPU: opt.Request(1)})
+	if misfit != nil || len(a.Slices) != 1 || a.Slices[0].UUID != "large" {
+		t.Errorf("got %+v (%+v), want the large GPU", a.Slices, misfit)
+	}
+	if n.Fit(nodes.Request{GPU: opt.Request(1)}) == nil {
+		t.Error("the small GPU must not do")
+	}
+}

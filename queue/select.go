@@ -235,7 +235,11 @@ func (p *selParser) comparison() (*selNode, error) {
 	case p.tok.kind == tokOp && strings.Contains("+-*/", cmp):
 		return nil, selectError("arithmetic (%s %s) is not supported", name, cmp)
 	default: // a number by itself is true unless 0
-		return &selNode{op: selNumber, name: name, cmp: "!="}, nil
+		op := selNumber
+		if kind == sizeResource {
+			op = selSize
+		}
+		return &selNode{op: op, name: name, cmp: "!="}, nil
 	}
 	if err := p.next(); err != nil {
 		return nil, err

@@ -18,6 +18,7 @@ func TestParseSelect(t *testing.T) {
 		{"one = is two", "ncpus=4", "ncpus == 4", ""},
 		{"decimals", "ut<0.50", "ut < 0.5", ""},
 		{"a number by itself", "ngpus", "ngpus != 0", ""},
+		{"a size by itself", "mem", "mem != 0K", ""},
 		{"a consumable", "license>0 && license", "license > 0 && license != 0", ""},
 		{"ERT's host", "hname!='h-1.x'", "hname != 'h-1.x'", ""},
 		{"a text without quotes", "type==X86_64&&model==any", "type == 'X86_64' && model == 'any'", ""},

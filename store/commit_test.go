@@ -132,7 +132,7 @@ func TestTheDatabaseRefusesWhatMustNotBe(t *testing.T) {
 		"slices above capacity, though the Book says less": {func(w *writer, b *store.Batch) {
 			b.Events[0].Body = started(1, "n1", 0, 151)
 		}, "slices_fit"},
-		"a slice of an unknown GPU": {func(w *writer, b *store.Batch) { b.Events[0].Body = started(1, "n7", 0, 1) }, "slices_node_uuid_fkey"},
+		"a slice of an unknown GPU": {func(w *writer, b *store.Batch) { b.Events[0].Body = started(1, "n7", 0, 1) }, "slices_fit"},
 		"a live element without attempt": {func(w *writer, b *store.Batch) {
 			b.Elements[0].Element.Attempt = nil
 		}, "live_has_attempt"},

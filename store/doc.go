@@ -25,7 +25,8 @@
 // events, one charge and one row of history (some 3 KB); at a million jobs a day that is 3 GB a day, so sites of
 // that size will want the events table partitioned by seq: nothing here depends on its being one table.
 //
-// Foreign keys: slices → gpus only, because a slice of an unknown GPU would escape the sum. elements → jobs
-// was measured and left out (a look-up and a row lock per new element; the same transaction writes both), blobs
-// are protected by rules of their own (blobs.go), events and charges outlive all they name.
+// Foreign keys: none. slices → gpus is part of the trigger that sums them (a real key locks each GPU once more),
+// elements → jobs would be a look-up and a row lock per new element for two rows that the same transaction writes,
+// and Load refuses an element without its job; blobs are protected by rules of their own (blobs.go); events and
+// charges outlive all they name.
 package store

@@ -60,11 +60,11 @@ const upsertNodes = `INSERT INTO nodes (id, slots, memory, used_slots, used_memo
 	ON CONFLICT (id) DO UPDATE SET slots = excluded.slots, memory = excluded.memory,
 		used_slots = excluded.used_slots, used_memory = excluded.used_memory, row = excluded.row`
 
-// A node has several GPUs and a batch touches few of them: rows that stay the same are not written.
+// A node has several GPUs and a batch touches few of them: rows that stay the same are only looked at.
 const upsertGPUs = `INSERT INTO gpus (node, uuid, model, capacity, used)
-	SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[])
-	ON CONFLICT (node, uuid) DO UPDATE SET model = excluded.model, capacity = excluded.capacity, used = excluded.used
-	WHERE (gpus.model, gpus.capacity, gpus.used) IS DISTINCT FROM (excluded.model, excluded.capacity, excluded.used)`
+	SELECT n, u, m, c, us FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[]) t(n, u, m, c, us)
+	LEFT JOIN gpus g ON g.node = n AND g.uuid = u WHERE (g.model, g.capacity, g.used) IS DISTINCT FROM (m, c, us)
+	ON CONFLICT (node, uuid) DO UPDATE SET model = excluded.model, capacity = excluded.capacity, used = excluded.used`
 
 // GPUs that a node came back without.
 const deleteGPUs = `DELETE FROM gpus g WHERE g.node = ANY ($1::text[])
@@ -82,10 +82,12 @@ const upsertQueues = `INSERT INTO queue_states (name, closed, inactive, reason)
 const upsertBlobs = `INSERT INTO blobs (hash, data) SELECT * FROM unnest($1::text[], $2::bytea[]) ORDER BY 1
 	ON CONFLICT (hash) DO UPDATE SET created = now() WHERE blobs.created < now() - $3::interval`
 
-const forgetJobs = `WITH e AS (DELETE FROM elements WHERE job = ANY ($1::bigint[]) RETURNING job, since),
+// A job ended with its last event before this one. (Its elements may have no rows, when they ended in this very batch.)
+const forgetJobs = `WITH e AS (DELETE FROM elements WHERE job = ANY ($1::bigint[])),
 	j AS (DELETE FROM jobs WHERE id = ANY ($1::bigint[]) RETURNING id, owner, queue, name, token, submitted)
 	INSERT INTO history (job, owner, queue, name, token, submitted, ended)
-	SELECT id, owner, queue, name, token, submitted, greatest(submitted, (SELECT max(since) FROM e WHERE e.job = j.id)) FROM j`
+	SELECT id, owner, queue, name, token, submitted, coalesce(
+		(SELECT at FROM events WHERE job = id AND job <> 0 AND kind <> 'forgotten' ORDER BY seq DESC LIMIT 1), submitted) FROM j`
 
 // prepare turns b into statements. The order matters: the guard first, freed before taken, GPUs before their slices.
 func prepare(b *Batch) (*statements, error) {

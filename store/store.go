@@ -72,7 +72,11 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err := migrateUp(ctx, conn); err != nil {
 		return nil, wrap(err, "open the database")
 	}
-	return &Store{log: log.With("service", "store"), writer: newPool(cc, 1), lease: newPool(cc, 1), reader: newPool(cc, readers)}, nil
+	wc := cc.Copy()
+	// The writer finds rows by key and nothing else. A plan that was cached while a table was small must not scan it
+	// for each commit when it has grown.
+	wc.RuntimeParams["enable_seqscan"] = "off"
+	return &Store{log: log.With("service", "store"), writer: newPool(wc, 1), lease: newPool(cc, 1), reader: newPool(cc, readers)}, nil
 }
 
 // Close gives the connections back. Leases must be released first; a lease that was not runs out by itself.

@@ -1353,6 +1353,7 @@ type Node struct {
 	UsedConsumables string                 `protobuf:"bytes,16,opt,name=used_consumables,json=usedConsumables,proto3" json:"used_consumables,omitempty"`
 	Holders         int32                  `protobuf:"varint,17,opt,name=holders,proto3" json:"holders,omitempty"`
 	Taken           bool                   `protobuf:"varint,18,opt,name=taken,proto3" json:"taken,omitempty"`
+	MaxMemory       int64                  `protobuf:"varint,19,opt,name=max_memory,json=maxMemory,proto3" json:"max_memory,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -1513,6 +1514,13 @@ func (x *Node) GetTaken() bool {
 	return false
 }
 
+func (x *Node) GetMaxMemory() int64 {
+	if x != nil {
+		return x.MaxMemory
+	}
+	return 0
+}
+
 var File_fairslice_v1_types_proto protoreflect.FileDescriptor
 
 const file_fairslice_v1_types_proto_rawDesc = "" +
@@ -1665,7 +1673,7 @@ const file_fairslice_v1_types_proto_rawDesc = "" +
 	"\x04mode\x18\x06 \x01(\tR\x04mode\x12\x1c\n" +
 	"\tsimulated\x18\a \x01(\bR\tsimulated\x12\x12\n" +
 	"\x04lost\x18\b \x01(\bR\x04lost\x12\x12\n" +
-	"\x04used\x18\t \x01(\x03R\x04used\"\xe4\x03\n" +
+	"\x04used\x18\t \x01(\x03R\x04used\"\x83\x04\n" +
 	"\x04Node\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05alive\x18\x02 \x01(\bR\x05alive\x12\x16\n" +
@@ -1687,7 +1695,9 @@ const file_fairslice_v1_types_proto_rawDesc = "" +
 	"usedMemory\x12)\n" +
 	"\x10used_consumables\x18\x10 \x01(\tR\x0fusedConsumables\x12\x18\n" +
 	"\aholders\x18\x11 \x01(\x05R\aholders\x12\x14\n" +
-	"\x05taken\x18\x12 \x01(\bR\x05takenB\x15Z\x13fairslice/api/pb;pbb\x06proto3"
+	"\x05taken\x18\x12 \x01(\bR\x05taken\x12\x1d\n" +
+	"\n" +
+	"max_memory\x18\x13 \x01(\x03R\tmaxMemoryB\x15Z\x13fairslice/api/pb;pbb\x06proto3"
 
 var (
 	file_fairslice_v1_types_proto_rawDescOnce sync.Once

@@ -1,10 +1,12 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,7 +34,7 @@ type Config struct {
 	BindCWD      bool
 	CgroupParent string
 	Interval     time.Duration // between INT, TERM and KILL; 0 means 10 s
-	CopyUser     bool          // run jobs as their owner; only root can
+	SwitchUser   bool          // run jobs as their owner; only root can
 	// StopJobs ends every job when the agent stops: a cluster of one terminal, batchd dev.
 	StopJobs bool
 	Logger   *slog.Logger
@@ -97,7 +99,7 @@ func (a *Agent) Unenforced() []string {
 	if a.cgroups.Mode() == cgroup.None {
 		out = append(out, "no cgroups ("+a.cgroups.Reason()+"): memory limits are watched, not held; CPU shares are not set")
 	}
-	if !a.cfg.CopyUser {
+	if !a.cfg.SwitchUser {
 		out = append(out, "not root: every job runs as the user who started noded")
 	}
 	return out
@@ -156,7 +158,7 @@ func (a *Agent) begin(at *attempt) { a.wg.Go(func() { at.run(a.ctx) }) }
 func (a *Agent) Stop() {
 	if a.cfg.StopJobs {
 		a.mu.Lock()
-		all := slices.Collect(mapsValues(a.attempts))
+		all := slices.Collect(maps.Values(a.attempts))
 		a.mu.Unlock()
 		for _, at := range all {
 			if at.group != nil {
@@ -165,17 +167,7 @@ func (a *Agent) Stop() {
 		}
 	}
 	a.wg.Wait()
-	a.flock.close(a.cfg.StopJobs)
-}
-
-func mapsValues(m map[string]*attempt) func(func(*attempt) bool) {
-	return func(yield func(*attempt) bool) {
-		for _, v := range m {
-			if !yield(v) {
-				return
-			}
-		}
-	}
+	a.flock.close()
 }
 
 // Hello describes the node for a new connection.
@@ -198,7 +190,7 @@ func (a *Agent) Hello() queue.Hello {
 func (a *Agent) Connected(up queue.Upstream, every time.Duration) {
 	a.mu.Lock()
 	a.up = up
-	all := slices.Collect(mapsValues(a.attempts))
+	all := slices.Collect(maps.Values(a.attempts))
 	a.mu.Unlock()
 	for _, at := range all {
 		at.reportAgain()
@@ -241,7 +233,7 @@ func (a *Agent) heartbeat() queue.Heartbeat {
 		h.LostGPUs = a.cfg.GPUs()
 	}
 	a.mu.Lock()
-	all := slices.Collect(mapsValues(a.attempts))
+	all := slices.Collect(maps.Values(a.attempts))
 	a.mu.Unlock()
 	for _, at := range all {
 		if u, ok := at.usageNow(); ok {
@@ -301,12 +293,62 @@ func (a *Agent) Acknowledged(id queue.ElementID, number int, kind queue.ReportKi
 	}
 }
 
-// forget removes an attempt whose end is durable in batchd.
+// lingerFor is how long the output of a session that has ended waits for somebody to see it.
+const lingerFor = time.Minute
+
+// forget removes an attempt whose end is durable in batchd; a session's when its output was seen, too.
 func (a *Agent) forget(at *attempt) {
+	if at.rec.Assignment.Spec.Interactive.Session() {
+		a.wg.Go(func() {
+			select {
+			case <-at.drained:
+			case <-time.After(lingerFor):
+			case <-a.ctx.Done():
+				return // the record stays; the next noded reports it again
+			}
+			a.remove(at)
+		})
+		return
+	}
+	a.remove(at)
+}
+
+func (a *Agent) remove(at *attempt) {
 	if err := at.removeFiles(); err != nil && !errors.Is(err, os.ErrNotExist) {
 		a.cfg.Logger.Warn("attempt left files behind", "attempt", at.key, "error", err)
 	}
 	a.mu.Lock()
 	delete(a.attempts, at.key)
 	a.mu.Unlock()
+}
+
+// RunningJob is what the metrics show of a job.
+type RunningJob struct {
+	ID          queue.ElementID
+	User, Queue string
+	Slices      []nodes.Slice
+	MemoryLimit int64
+	Usage       queue.Usage
+}
+
+// Running lists what runs on this node now.
+func (a *Agent) Running() []RunningJob {
+	a.mu.Lock()
+	all := slices.Collect(maps.Values(a.attempts))
+	a.mu.Unlock()
+	var out []RunningJob
+	for _, at := range all {
+		r := at.snapshot()
+		if r.Stage != running {
+			continue
+		}
+		u, _ := at.usageNow()
+		as := r.Assignment
+		out = append(out, RunningJob{ID: at.id, User: as.Owner.User, Queue: as.Queue, Slices: as.Alloc[0].Slices,
+			MemoryLimit: as.MemoryLimit, Usage: u})
+	}
+	slices.SortFunc(out, func(x, y RunningJob) int {
+		return cmp.Or(cmp.Compare(x.ID.Job, y.ID.Job), cmp.Compare(x.ID.Index, y.ID.Index))
+	})
+	return out
 }

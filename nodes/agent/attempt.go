@@ -24,6 +24,9 @@ type attempt struct {
 	orders chan queue.Order
 	gone   chan struct{} // closed when run returns
 
+	drained   chan struct{} // closed when somebody has seen all the output of a session
+	drainOnce sync.Once
+
 	mu       sync.Mutex
 	rec      *record
 	usage    meter
@@ -33,8 +36,10 @@ type attempt struct {
 
 func newAttempt(a *Agent, key string, r *record) *attempt {
 	return &attempt{a: a, key: key, id: r.Assignment.ID, number: r.Assignment.Attempt, rec: r,
-		orders: make(chan queue.Order, 64), gone: make(chan struct{})}
+		orders: make(chan queue.Order, 64), gone: make(chan struct{}), drained: make(chan struct{})}
 }
+
+func (t *attempt) drain() { t.drainOnce.Do(func() { close(t.drained) }) }
 
 // update changes the record and writes it to the spool.
 func (t *attempt) update(change func(*record)) error {

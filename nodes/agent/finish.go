@@ -96,7 +96,7 @@ func (t *attempt) postExec(r record, rep queue.Report) {
 		Key: t.key + ".post", Argv: []string{"/bin/sh", "-c", as.Spec.PostExec}, Dir: r.CWD,
 		Env: append(t.environment(as, r.CWD), fmt.Sprintf("LSB_JOBEXIT_STAT=%d", max(rep.Status, 0)),
 			"LSB_JOBEXIT_INFO="+string(rep.Verdict)),
-		UID: as.Owner.UID, GID: as.Owner.GID, Groups: as.Owner.Groups, Setuid: t.a.cfg.CopyUser,
+		UID: as.Owner.UID, GID: as.Owner.GID, Groups: as.Owner.Groups, Setuid: t.a.cfg.SwitchUser,
 		Umask: as.Spec.Umask, Cgroup: t.group.Ref(),
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -31,20 +33,17 @@ func newFlock(ctx context.Context, binary, dir string, log *slog.Logger) (*flock
 	f := &flock{binary: binary, dir: dir, log: log, ctx: ctx, keepers: map[string]*shepherd.Client{},
 		waiters: map[string]chan exit{}, early: map[string]exit{}}
 	for _, sock := range shepherd.Sockets(dir) {
-		c, err := shepherd.Connect(sock)
+		c, err := shepherd.Connect(ctx, sock)
 		if err != nil {
 			continue // it has ended since, or was killed: its jobs are found by their files
 		}
-		jobs, err := c.List()
+		jobs, err := c.List(ctx)
 		if err != nil {
-			_ = c.Close()
+			c.Close()
 			continue
 		}
 		for _, j := range jobs {
-			f.keepers[j.Key] = c
-			if j.Exited != nil {
-				f.early[j.Key] = exit{status: *j.Exited, at: j.Exited.Ended}
-			}
+			f.keepers[j.Key] = c // what has ended comes again in Events
 		}
 		f.follow(c)
 	}
@@ -227,14 +226,19 @@ func (f *flock) forget(key string) {
 	delete(f.waiters, key)
 	delete(f.early, key)
 	f.mu.Unlock()
-	if c != nil && c.Ack(key) == nil {
-		return
+	if c != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		// An error means that there is nothing to forget, or that the shepherd has gone.
+		_ = c.Ack(ctx, key)
 	}
-	shepherd.Forget(f.dir, key)
+	if err := os.RemoveAll(filepath.Join(f.dir, key)); err != nil {
+		f.log.Warn("status not removed", "attempt", key, "error", err)
+	}
 }
 
 // close disconnects from the shepherds; they go on while they have jobs.
-func (f *flock) close(end bool) {
+func (f *flock) close() {
 	f.mu.Lock()
 	all := map[*shepherd.Client]bool{}
 	for _, c := range f.keepers {
@@ -245,7 +249,7 @@ func (f *flock) close(end bool) {
 	}
 	f.mu.Unlock()
 	for c := range all {
-		_ = c.Close()
+		c.Close()
 	}
 	f.wg.Wait()
 }

@@ -71,16 +71,17 @@ func (t *attempt) serveTerminal(o queue.PipeOrder, p queue.Pipe) error {
 		}
 	}()
 	for {
-		frame, err := term.Next()
+		stream, data, err := term.Next()
 		switch {
 		case errors.Is(err, io.EOF):
+			t.drain() // all that the job wrote has been seen
 			return nil
 		case err != nil:
-			return err
-		case frame.Stderr:
-			err = p.SendErr(frame.Data)
+			return nil // the user's side took nothing for too long; the job goes on
+		case stream == shepherd.Stderr:
+			err = p.SendErr(data)
 		default:
-			err = p.SendData(frame.Data)
+			err = p.SendData(data)
 		}
 		if err != nil {
 			return nil // the user has gone; the job goes on

@@ -43,7 +43,7 @@ const (
 
 func (t *attempt) cred() shepherd.Cred {
 	as := &t.rec.Assignment
-	return shepherd.Cred{UID: as.Owner.UID, GID: as.Owner.GID, Groups: as.Owner.Groups, Setuid: t.a.cfg.CopyUser, Umask: as.Spec.Umask}
+	return shepherd.Cred{UID: as.Owner.UID, GID: as.Owner.GID, Groups: as.Owner.Groups, Setuid: t.a.cfg.SwitchUser, Umask: as.Spec.Umask}
 }
 
 func (t *attempt) groupLimits() cgroup.Limits {
@@ -160,13 +160,13 @@ func (t *attempt) makeJobDir() error {
 		if err := os.WriteFile(p, f.data, f.mode); err != nil {
 			return err
 		}
-		if t.a.cfg.CopyUser {
+		if t.a.cfg.SwitchUser {
 			if err := os.Chown(p, as.Owner.UID, as.Owner.GID); err != nil {
 				return err
 			}
 		}
 	}
-	if t.a.cfg.CopyUser {
+	if t.a.cfg.SwitchUser {
 		return os.Chown(dir, as.Owner.UID, as.Owner.GID)
 	}
 	return nil
@@ -192,7 +192,7 @@ func (t *attempt) command(as queue.Assignment) (shepherd.Start, error) {
 	}
 	s := shepherd.Start{
 		Key: t.key, Argv: scriptArgv(as, filepath.Join(t.jobDir(), "script")), Env: t.environment(as, cwd), Dir: cwd,
-		UID: as.Owner.UID, GID: as.Owner.GID, Groups: as.Owner.Groups, Setuid: t.a.cfg.CopyUser, Umask: spec.Umask,
+		UID: as.Owner.UID, GID: as.Owner.GID, Groups: as.Owner.Groups, Setuid: t.a.cfg.SwitchUser, Umask: spec.Umask,
 		Stdin: as.Stdin, Cgroup: t.group.Ref(), Rlimits: rlimits(spec.Limits),
 	}
 	switch {
@@ -320,7 +320,7 @@ func (t *attempt) contained(as queue.Assignment, s shepherd.Start) (shepherd.Sta
 	if err != nil {
 		return s, &failure{code: "exec", detail: err.Error(), jobFault: true, exitCode: exitCannotRun}
 	}
-	if t.a.cfg.CopyUser {
+	if t.a.cfg.SwitchUser {
 		if err := os.Chown(startFile, as.Owner.UID, as.Owner.GID); err != nil {
 			return s, err
 		}

@@ -152,6 +152,17 @@ func (m *Manager) List() ([]string, error) {
 	return names, nil
 }
 
+// Remove deletes the parent, once no group is left in it: for an installation that goes, and for tests.
+func (m *Manager) Remove() error {
+	switch m.mode {
+	case V1:
+		return v1{m.roots}.remove()
+	case V2:
+		return v2{m.roots.unified}.remove()
+	}
+	return nil
+}
+
 func (m *Manager) group(name string) *Group {
 	g := &Group{name: name, mode: m.mode}
 	switch m.mode {

@@ -281,11 +281,11 @@ func TestStarterIsNeverAMember(t *testing.T) {
 
 func TestNamesAreChecked(t *testing.T) {
 	m := &Manager{}
-	for _, bad := range []string{"", ".", "..", "a/b", ".x", "a b", "a\n"} {
+	for _, bad := range []string{"", ".", "..", "a//b", ".x", "a b", "a\n"} {
 		if _, err := m.Create(bad, Limits{}); err == nil {
 			t.Errorf("%q was taken as a group", bad)
 		}
-		if _, err := New("fairslice/" + bad); err == nil && bad != "a/b" {
+		if _, err := New("fairslice-test/" + bad); err == nil {
 			t.Errorf("%q was taken as a parent", bad)
 		}
 	}

@@ -24,7 +24,9 @@ type Terminal struct {
 	conn net.Conn
 	rest []byte // of a frame, for Read
 
-	mu     sync.Mutex // of writes, and of exited
+	writing sync.Mutex // a frame is written whole
+
+	mu     sync.Mutex
 	exited *Exited
 }
 
@@ -135,8 +137,8 @@ func (t *Terminal) Hangup() error { return t.send(frameHangup, nil) }
 func (t *Terminal) Close() error { return t.conn.Close() }
 
 func (t *Terminal) send(kind byte, payload []byte) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.writing.Lock()
+	defer t.writing.Unlock()
 	_, err := t.conn.Write(appendFrame(nil, kind, payload))
 	return err
 }

@@ -20,9 +20,9 @@ import (
 type Client struct {
 	socket string
 	out    *outbox
-	peer   int           // the shepherd's pid
-	gone   func()        // returns when the shepherd's process has ended
-	stop   chan struct{} // closed by Close
+	peer   int                   // the shepherd's pid
+	gone   func(<-chan struct{}) // returns when the shepherd's process has ended, or Close was called
+	stop   chan struct{}         // closed by Close
 	events chan Exited
 	wake   chan struct{} // for the goroutine that feeds events
 
@@ -89,7 +89,12 @@ func spawn(ctx context.Context, binary, dir string) (*Client, error) {
 	}
 	socket := filepath.Join(dir, fmt.Sprintf("shepherd-%d.sock", cmd.Process.Pid))
 	theirs.Close() // so that its death is seen
-	return newClient(ctx, conn, socket, cmd.Process.Pid, func() { <-ended })
+	return newClient(ctx, conn, socket, cmd.Process.Pid, func(stop <-chan struct{}) {
+		select {
+		case <-ended:
+		case <-stop:
+		}
+	})
 }
 
 // Connect returns a connection to a shepherd of an earlier life of the daemon. Exits not yet acknowledged are in Events again.
@@ -109,14 +114,17 @@ func Connect(ctx context.Context, socket string) (*Client, error) {
 	}
 	pid := int(peer.Pid)
 	process, err := unix.PidfdOpen(pid, 0)
-	gone := func() {}
-	if err == nil {
-		gone = func() {
-			pollEnd(process, 5000)
-			unix.Close(process)
+	return newClient(ctx, conn, socket, pid, func(stop <-chan struct{}) {
+		if err != nil {
+			return
 		}
-	}
-	return newClient(ctx, conn, socket, pid, gone)
+		defer unix.Close(process)
+		select {
+		case <-stop:
+		default:
+			pollEnd(process, 5000)
+		}
+	})
 }
 
 // Sockets returns the sockets of the shepherds that serve, or served, this directory.
@@ -125,13 +133,13 @@ func Sockets(dir string) []string {
 	return paths
 }
 
-func newClient(ctx context.Context, conn net.Conn, socket string, peer int, gone func()) (*Client, error) {
+func newClient(ctx context.Context, conn net.Conn, socket string, peer int, gone func(<-chan struct{})) (*Client, error) {
 	c := &Client{
 		socket: socket, out: newOutbox(conn), peer: peer, gone: gone, stop: make(chan struct{}), events: make(chan Exited),
 		wake: make(chan struct{}, 1), waiting: map[uint64]chan answer{},
 	}
 	c.out.send(frameControl, []byte(nil))
-	hello := make(chan struct{})
+	hello := make(chan struct{}, 1)
 	go c.out.run()
 	go c.receive(conn, hello)
 	go c.feed()
@@ -148,7 +156,7 @@ func newClient(ctx context.Context, conn net.Conn, socket string, peer int, gone
 	}
 }
 
-// receive hands on what the shepherd sends, until the connection ends. It sends on hello once, or closes it.
+// receive hands on what the shepherd sends, until the connection ends. It sends on hello once, and then closes it.
 func (c *Client) receive(conn net.Conn, hello chan<- struct{}) {
 	for {
 		kind, payload, err := readFrame(conn)
@@ -157,7 +165,10 @@ func (c *Client) receive(conn net.Conn, hello chan<- struct{}) {
 		}
 		switch kind {
 		case frameHello:
-			go func() { hello <- struct{}{} }()
+			select {
+			case hello <- struct{}{}:
+			default: // said before
+			}
 		case frameAnswer:
 			var a answer
 			if json.Unmarshal(payload, &a) == nil {
@@ -178,12 +189,9 @@ func (c *Client) receive(conn net.Conn, hello chan<- struct{}) {
 			}
 		}
 	}
+	close(hello)
 	c.out.close()
-	select {
-	case <-c.stop:
-	default:
-		c.gone() // its jobs have another parent only when the process is gone, which is after its connection
-	}
+	c.gone(c.stop) // its jobs have another parent only when the process is gone, which is after its connection
 	c.mu.Lock()
 	c.ended = true
 	for id, reply := range c.waiting {

@@ -1,6 +1,7 @@
 package shepherd
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,68 +26,87 @@ func validKey(key string) bool {
 	return true
 }
 
+// runFile is the attempt's file: made empty and exclusively before the fork, then Started as a line of JSON, then Exited as
+// another. A line that its newline does not end is not there.
+func runFile(dir, key string) string { return filepath.Join(dir, key, "run") }
+
 // ReadStarted returns what was started under key, for a daemon that did not hear the answer. false: nothing was, or
 // the shepherd was killed at the instant of the fork, which only Adopt can tell apart.
 func ReadStarted(dir, key string) (Started, bool, error) {
 	var s Started
-	ok, err := readJSON(filepath.Join(dir, key, "pid"), &s)
+	ok, err := readLine(dir, key, 0, &s)
 	return s, ok, err
 }
 
 // ReadStatus returns how the job ended, if it is written down. An unreadable file, as after a power loss, is an error.
 func ReadStatus(dir, key string) (Exited, bool, error) {
 	var e Exited
-	ok, err := readJSON(filepath.Join(dir, key, "status"), &e)
+	ok, err := readLine(dir, key, 1, &e)
 	return e, ok, err
 }
 
-func readJSON(path string, into any) (bool, error) {
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && len(text) == 0 && filepath.Base(path) == "pid" {
+func readLine(dir, key string, line int, into any) (bool, error) {
+	text, err := os.ReadFile(runFile(dir, key))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	lines := bytes.Split(text, []byte("\n"))
+	if err == nil && line >= len(lines)-1 {
 		return false, nil
 	}
 	if err == nil {
-		err = json.Unmarshal(text, into)
+		err = json.Unmarshal(lines[line], into)
 	}
 	if err != nil {
-		return false, fmt.Errorf("read %s: %w", path, err)
+		return false, fmt.Errorf("read the run of %s: %w", key, err)
 	}
 	return true, nil
 }
 
-// writeStatus puts the status in place in one step, so that a reader finds all of it or none.
-func writeStatus(dir string, e Exited) error {
-	text, err := json.Marshal(e)
+// claim makes the run file of this key, which can be done once.
+func claim(dir, key string) (fd int, err error) {
+	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_CLOEXEC
+	fd, err = unix.Open(runFile(dir, key), flags, 0o600)
+	if err == unix.ENOENT {
+		if err := unix.Mkdir(filepath.Join(dir, key), 0o700); err != nil && err != unix.EEXIST {
+			return -1, err
+		}
+		fd, err = unix.Open(runFile(dir, key), flags, 0o600)
+	}
+	return fd, err
+}
+
+// writeLine adds to a run file. One small write is done or not done, also under kill -9, so that nothing needs to be written
+// aside and renamed, which would be half of what a job costs.
+func writeLine(fd int, v any) error {
+	text, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	temp := filepath.Join(dir, e.Key, "status.new")
-	fd, err := unix.Open(temp, unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC|unix.O_CLOEXEC, 0o600)
+	n, err := unix.Write(fd, append(text, '\n'))
+	if err == nil && n <= len(text) {
+		err = unix.ENOSPC
+	}
+	return err
+}
+
+// writeStatus adds the second line, and the first, where the shepherd was killed before it could.
+func writeStatus(dir string, s Started, e Exited) error {
+	fd, err := unix.Open(runFile(dir, e.Key), unix.O_RDWR|unix.O_APPEND|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("write status of %s: %w", e.Key, err)
 	}
-	_, err = unix.Write(fd, text)
-	if err = errors.Join(err, unix.Close(fd)); err == nil {
-		err = unix.Rename(temp, filepath.Join(dir, e.Key, "status"))
+	defer unix.Close(fd)
+	if size, _ := unix.Seek(fd, 0, unix.SEEK_END); size == 0 {
+		err = writeLine(fd, s)
+	}
+	if err == nil {
+		err = writeLine(fd, e)
 	}
 	if err != nil {
 		return fmt.Errorf("write status of %s: %w", e.Key, err)
 	}
 	return nil
-}
-
-// claim makes the pid file of this key, which can be done once.
-func claim(dir, key string) (fd int, err error) {
-	path := filepath.Join(dir, key, "pid")
-	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_CLOEXEC
-	fd, err = unix.Open(path, flags, 0o600)
-	if err == unix.ENOENT {
-		if err := unix.Mkdir(filepath.Join(dir, key), 0o700); err != nil && err != unix.EEXIST {
-			return -1, err
-		}
-		fd, err = unix.Open(path, flags, 0o600)
-	}
-	return fd, err
 }
 
 // ticksOf returns the start time of a process, zombies included, in clock ticks since boot, and its parent.

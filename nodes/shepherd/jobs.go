@@ -3,7 +3,6 @@ package shepherd
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"syscall"
 	"time"
 
@@ -43,16 +42,16 @@ func (s *server) launch(j *job, st Start) (*Started, *StartError) {
 		return nil, startError(Internal, "start "+st.Key, err)
 	}
 	defer unix.Close(fd)
-	l := &launch{Start: st, dir: s.dir, enter: s.enter}
+	l := &launch{Start: st, enter: s.enter}
 	failed := s.launchClaimed(j, l, fd)
 	if failed != nil {
-		unix.Unlink(filepath.Join(s.dir, st.Key, "pid"))
+		unix.Unlink(runFile(s.dir, st.Key))
 		return nil, failed
 	}
 	return &l.report, nil
 }
 
-func (s *server) launchClaimed(j *job, l *launch, pidFile int) *StartError {
+func (s *server) launchClaimed(j *job, l *launch, runFD int) *StartError {
 	if l.TTY || l.Pipe {
 		term, err := newTerminal(&l.Start)
 		if err != nil {
@@ -65,7 +64,7 @@ func (s *server) launchClaimed(j *job, l *launch, pidFile int) *StartError {
 	go onExpendableThread(func() {
 		failed := l.prepare()
 		if failed == nil {
-			failed = s.enterAndFork(j, l, pidFile)
+			failed = s.enterAndFork(j, l, runFD)
 		}
 		l.closeAll()
 		result <- failed
@@ -77,7 +76,7 @@ func (s *server) launchClaimed(j *job, l *launch, pidFile int) *StartError {
 	return failed
 }
 
-func (s *server) enterAndFork(j *job, l *launch, pidFile int) *StartError {
+func (s *server) enterAndFork(j *job, l *launch, runFD int) *StartError {
 	attr := &syscall.SysProcAttr{}
 	if l.Cgroup != "" {
 		done, err := l.enter(l.Cgroup, attr)
@@ -97,9 +96,9 @@ func (s *server) enterAndFork(j *job, l *launch, pidFile int) *StartError {
 	if failed := l.fork(attr); failed != nil {
 		return failed
 	}
-	if err := writePid(pidFile, l.report); err != nil {
+	if err := writeLine(runFD, l.report); err != nil {
 		// The job runs, and its status will be kept; only a daemon that did not hear the answer misses something.
-		fmt.Fprintf(os.Stderr, "shepherd: write pid of %s: %v\n", l.Key, err)
+		fmt.Fprintf(os.Stderr, "shepherd: write down %s: %v\n", l.Key, err)
 	}
 	s.mu.Lock()
 	j.started = l.report
@@ -134,7 +133,7 @@ func (s *server) reap(wake <-chan os.Signal) {
 				continue
 			}
 			e := exitedOf(j.key, j.started.Began, time.Now(), ws, &ru)
-			if err := writeStatus(s.dir, e); err != nil {
+			if err := writeStatus(s.dir, j.started, e); err != nil {
 				// A full disk loses the file but not the status, which stays here until it is acknowledged.
 				fmt.Fprintln(os.Stderr, "shepherd:", err)
 			}

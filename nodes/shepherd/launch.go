@@ -1,7 +1,6 @@
 package shepherd
 
 import (
-	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -21,7 +20,6 @@ type Enter func(group string, attr *syscall.SysProcAttr) (done func(), err error
 // are plain descriptors, closed by closeAll.
 type launch struct {
 	Start
-	dir    string // of all attempts
 	enter  Enter
 	term   *terminal // nil without TTY or Pipe
 	opened []int
@@ -265,13 +263,4 @@ func limitStopped(pid int, limits map[string]uint64) error {
 		}
 	}
 	return syscall.PtraceDetach(pid)
-}
-
-// writePid completes the claimed file. One small write is done or not done, also under kill -9.
-func writePid(fd int, s Started) error {
-	text, err := json.Marshal(s)
-	if err == nil {
-		_, err = unix.Write(fd, text)
-	}
-	return err
 }

@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime/debug"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -85,7 +86,16 @@ func (s *server) serve() error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return err
 	}
-	unix.CloseOnExec(ownerFD)
+	// Also what the daemon itself inherited without knowing must not reach the jobs.
+	inherited, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return err
+	}
+	for _, entry := range inherited {
+		if fd, err := strconv.Atoi(entry.Name()); err == nil && fd > 2 {
+			unix.CloseOnExec(fd)
+		}
+	}
 	file := os.NewFile(ownerFD, "owner")
 	owner, err := net.FileConn(file)
 	file.Close()

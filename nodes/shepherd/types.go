@@ -43,7 +43,7 @@ type Output struct {
 
 // Started describes a job that has been executed.
 type Started struct {
-	Pid                    int // also its session and process group
+	Pid                    int    // also its session and process group
 	Ticks                  uint64 // start time of Pid in clock ticks since boot: with it, Pid names one process for ever
 	Began                  time.Time
 	StdoutPath, StderrPath string // absolute, as opened; empty when not a file that was asked for

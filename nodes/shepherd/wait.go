@@ -68,14 +68,16 @@ func Adopt(dir, key string) (wait func() (Exited, error), err error) {
 		return func() (Exited, error) { return e, nil }, nil
 	}
 	if !ok {
-		// The shepherd was killed between the fork and the write of the pid, or before the fork.
+		// The shepherd was killed between the fork and the write of its pid, or before the fork.
 		if s.Pid, s.Ticks, s.Began = findMarked(key); s.Pid == 0 {
 			return nil, fmt.Errorf("adopt %s: %w", key, ErrUnknown)
 		}
 	}
 	ticks, parent, err := ticksOf(s.Pid)
 	if err != nil || ticks != s.Ticks {
-		return func() (Exited, error) { return Exited{Key: key, Began: s.Began}, fmt.Errorf("wait for %s: %w", key, ErrLost) }, nil
+		return func() (Exited, error) {
+			return Exited{Key: key, Began: s.Began}, fmt.Errorf("wait for %s: %w", key, ErrLost)
+		}, nil
 	}
 	if parent != os.Getpid() {
 		return func() (Exited, error) {
@@ -89,7 +91,7 @@ func Adopt(dir, key string) (wait func() (Exited, error), err error) {
 			return Exited{Key: key, Began: s.Began}, fmt.Errorf("wait for %s: %w: %w", key, ErrLost, err)
 		}
 		e := exitedOf(key, s.Began, time.Now(), ws, &ru)
-		err = writeStatus(dir, e)
+		err = writeStatus(dir, s, e)
 		syscall.Wait4(s.Pid, nil, 0, nil)
 		return e, err
 	}, nil

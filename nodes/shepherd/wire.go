@@ -97,7 +97,9 @@ type outbox struct {
 	closed bool
 }
 
-func newOutbox(conn net.Conn) *outbox { return &outbox{conn: conn, wake: make(chan struct{}, 1), done: make(chan struct{})} }
+func newOutbox(conn net.Conn) *outbox {
+	return &outbox{conn: conn, wake: make(chan struct{}, 1), done: make(chan struct{})}
+}
 
 // send may be called after close, and then does nothing.
 func (o *outbox) send(kind byte, v any) {

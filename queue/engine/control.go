@@ -183,7 +183,7 @@ func (t *tx) killElement(c queue.Control, j *queue.Job, el *queue.Element, verdi
 			Result: queue.Result{Status: queue.NoStatus, Verdict: verdict, Detail: c.Note, At: t.now},
 			Usage:  el.Attempt.Usage, Charge: t.charge(j, el, el.Attempt.Usage)})
 	}
-	if el.KillAs == "" || c.AsDone && !el.AsDone || c.Force {
+	if el.KillAs == "" || el.Requeue || c.AsDone && !el.AsDone || c.Force {
 		err := t.emit(j.ID, el.Index, c.By.User, &queue.KillRequested{Verdict: verdict, AsDone: c.AsDone, Force: c.Force, Note: c.Note})
 		if err != nil {
 			return err

@@ -54,7 +54,7 @@ func (e *Engine) cycle(ctx context.Context) error {
 		}
 		return nil
 	})
-	if plan.Bounded {
+	if plan.Bounded || len(plan.Starts) >= e.cfg.MaxStarts {
 		e.Wake()
 	}
 	return err
@@ -72,7 +72,7 @@ func (e *Engine) snapshot() *backfill.Snapshot {
 	for _, held := range e.liveElements() {
 		a := held.element.Attempt
 		s.Running = append(s.Running, backfill.Running{
-			ID: held.job.ElementID(held.element.Index), Alloc: a.Alloc, Ends: endOf(a)})
+			ID: held.job.ElementID(held.element.Index), Alloc: a.Alloc, Ends: endOf(held.element, s.Now)})
 	}
 	s.Pending = e.pending(s.Now)
 	return s
@@ -92,13 +92,18 @@ func (e *Engine) pending(now time.Time) []backfill.Pending {
 	})
 	slices.SortStableFunc(jobs, comparePending)
 	lim := e.newLimits()
+	shapes := map[queue.Shape]*queue.Shape{} // copies: the plan is made while the book changes
 	out := make([]backfill.Pending, 0, len(jobs))
 	for _, j := range jobs {
 		indices := e.startable(j, now)
 		if len(indices) == 0 {
 			continue
 		}
-		p := backfill.Pending{Job: j.ID, Shape: &j.Plan, Indices: indices}
+		if shapes[j.Plan] == nil {
+			shape := j.Plan
+			shapes[shape] = &shape
+		}
+		p := backfill.Pending{Job: j.ID, Shape: shapes[j.Plan], Indices: indices}
 		if left := lim.queues[j.Queue]; left != nil {
 			p.SlotLimits = append(p.SlotLimits, left)
 		}

@@ -25,7 +25,7 @@ func (e *Engine) blockers(j *queue.Job, el *queue.Element, now time.Time) []queu
 	}
 	if el.Retry.After(now) {
 		add(queue.ReasonBackoff, "The last start failed, the next is tried at %s: %s",
-			el.Retry.In(e.cfg.Location).Format("Jan _2 15:04:05"), el.Note)
+			el.Retry.In(e.location()).Format("Jan _2 15:04:05"), el.Note)
 	}
 	if c := j.Condition(); c != nil {
 		switch c.Eval(el.Index, lookup{e.book}) {

@@ -85,6 +85,9 @@ func (e *Engine) Run(ctx context.Context) error {
 			return nil
 		case c := <-e.commands:
 			if err := e.runBatch(ctx, e.drain(c)); err != nil {
+				if ctx.Err() != nil && !errors.Is(err, ErrStale) {
+					return nil // stopped while the database did not answer
+				}
 				return err
 			}
 		}

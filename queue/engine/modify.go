@@ -24,9 +24,9 @@ func (t *tx) moveTarget(c queue.Control, g target) (string, error) {
 	end := "top"
 	if c.Op == queue.OpBottom {
 		end = "bottom"
-		pos = between(peers, len(peers)-(rank-1))
+		pos = between(peers, len(peers)-(rank-1), j.Position)
 	} else {
-		pos = between(peers, rank-1)
+		pos = between(peers, rank-1, j.Position)
 	}
 	body := &queue.Moved{Position: pos, Rank: rank, Bottom: c.Op == queue.OpBottom}
 	return fmt.Sprintf("has been moved to position %d from %s.", rank, end), t.emit(j.ID, 0, c.By.User, body)
@@ -46,12 +46,14 @@ func (t *tx) peers(j *queue.Job, by queue.Identity) []*queue.Job {
 	return out
 }
 
-// between is a position before peers[i] and after peers[i-1].
-func between(peers []*queue.Job, i int) int64 {
-	const step = 1 << 20
+// between is a position before peers[i] and after peers[i-1], and the present one where there are no
+// peers. The step is far below the distance between two submissions, so that a user's job moved before
+// his first one does not pass those of others that stand before that.
+func between(peers []*queue.Job, i int, present int64) int64 {
+	const step = 1 << 10
 	switch {
 	case len(peers) == 0:
-		return 0
+		return present
 	case i <= 0:
 		return peers[0].Position - step
 	case i >= len(peers):
@@ -97,6 +99,12 @@ func (t *tx) modifyTarget(c queue.Control, g target) (string, error) {
 	if err := bsub.Apply(spec, c.Options, t.e.parseInput(t, j)); err != nil {
 		return "", Refusal{strings.TrimSuffix(strings.TrimSuffix(err.Error(), " Job not submitted."), ".")}
 	}
+	blobs := map[string][]byte{}
+	for _, o := range c.Options {
+		if o.Name == "Z" && len(o.Values) > 0 { // another command is another script
+			spec.ScriptHash = keep(blobs, []byte(o.Values[len(o.Values)-1]+"\n"))
+		}
+	}
 	q := t.e.cfg.queue(j.Queue)
 	if spec.Queue != "" && spec.Queue != j.Spec.Queue {
 		var err error
@@ -131,6 +139,7 @@ func (t *tx) modifyTarget(c queue.Control, g target) (string, error) {
 	if err := t.emit(j.ID, 0, c.By.User, &queue.Modified{Spec: spec, Plan: shape, Words: strings.Join(words, " ")}); err != nil {
 		return "", err
 	}
+	t.keep(blobs)
 	t.changeRunning(j)
 	return text, nil
 }

@@ -45,8 +45,14 @@ func (t *tx) settle(node nodes.ID, has []queue.AttemptState) error {
 	}
 	for _, id := range t.e.book.On(node) {
 		j, el := t.e.book.Find(id)
-		if el.Attempt.Alloc[0].Node != node {
-			continue // another node runs it
+		if first := el.Attempt.Alloc[0].Node; first != node {
+			// Another node runs it; it was UNKWN only for want of this one if that one answers.
+			if el.State == queue.Unkwn && t.e.book.Nodes[first].Alive {
+				if err := t.emit(j.ID, el.Index, "", &queue.Found{State: queue.Run}); err != nil {
+					return err
+				}
+			}
+			continue
 		}
 		if err := t.settleElement(j, el, known[id]); err != nil {
 			return err
@@ -67,6 +73,7 @@ func (t *tx) settleElement(j *queue.Job, el *queue.Element, a queue.AttemptState
 				return err
 			}
 		}
+		t.settleStop(j, el, a.State)
 	case el.Attempt.Began.IsZero(): // it never got the assignment, or died before acting on it
 		if el.State == queue.Unkwn {
 			if err := t.emit(j.ID, el.Index, "", &queue.Found{State: queue.Run}); err != nil {
@@ -83,16 +90,30 @@ func (t *tx) settleElement(j *queue.Job, el *queue.Element, a queue.AttemptState
 	return nil
 }
 
+// settleStop repeats a stop or a resume that was ordered while the node was away.
+func (t *tx) settleStop(j *queue.Job, el *queue.Element, has string) {
+	op := queue.OrderStop
+	switch {
+	case el.State == queue.Run && has == "stopped":
+		op = queue.OrderResume
+	case el.State == queue.USusp && has != "stopped" && has != "ended":
+	default:
+		return
+	}
+	t.order(el.Attempt.Alloc[0].Node, queue.Order{ID: j.ElementID(el.Index), Attempt: el.Attempt.Number, Op: op})
+}
+
 // lost ends an attempt whose exit status cannot be known, or lets it run again if its user asked for that.
 func (t *tx) lost(j *queue.Job, el *queue.Element, why string, u queue.Usage) error {
 	n := el.Attempt.Number
-	if (j.Spec.Rerunnable || el.Requeue) && el.KillAs == "" {
+	if el.Requeue || j.Spec.Rerunnable && el.KillAs == "" {
 		return t.emit(j.ID, el.Index, "", &queue.Requeued{Attempt: n, Why: why, Usage: u, Charge: t.charge(j, el, u)})
 	}
 	verdict := el.KillAs
 	if verdict == "" {
 		verdict = queue.TermUnknown
 	}
+	t.e.stats.ended(j, el.AsDone)
 	return t.emit(j.ID, el.Index, "", &queue.Ended{Attempt: n, Done: el.AsDone,
 		Result: queue.Result{Status: queue.NoStatus, Verdict: verdict, Detail: why, At: t.now},
 		Usage:  u, Charge: t.charge(j, el, u)})
@@ -100,6 +121,9 @@ func (t *tx) lost(j *queue.Job, el *queue.Element, why string, u queue.Usage) er
 
 // NodeGone notes that a node does not answer. What runs there becomes UNKWN; rerunnable jobs wait again.
 func (e *Engine) NodeGone(ctx context.Context, node nodes.ID, why string) error {
+	e.loadMu.Lock()
+	delete(e.loads, node)
+	e.loadMu.Unlock()
 	return e.write(ctx, func(t *tx) error {
 		n := t.e.book.Nodes[node]
 		if n == nil || !n.Alive {
@@ -127,6 +151,14 @@ func (e *Engine) NodeGone(ctx context.Context, node nodes.ID, why string) error 
 	})
 }
 
+// Connected says whether a node has joined since this engine began, and has not gone since.
+func (e *Engine) Connected(node nodes.ID) bool {
+	e.loadMu.Lock()
+	defer e.loadMu.Unlock()
+	_, ok := e.loads[node]
+	return ok
+}
+
 // NodeHeartbeat notes load and consumption. Nothing of it is durable.
 func (e *Engine) NodeHeartbeat(node nodes.ID, h queue.Heartbeat) {
 	e.loadMu.Lock()
@@ -149,7 +181,7 @@ func (e *Engine) NodeHeartbeat(node nodes.ID, h queue.Heartbeat) {
 func (e *Engine) NodeReport(ctx context.Context, node nodes.ID, r queue.Report) error {
 	return e.write(ctx, func(t *tx) error {
 		j, el := t.e.book.Find(r.ID)
-		if j == nil || el == nil || !el.State.Live() || el.Attempt.Number != r.Attempt {
+		if j == nil || el == nil || !el.State.Live() || el.Attempt.Number != r.Attempt || el.Attempt.Alloc[0].Node != node {
 			return nil
 		}
 		switch r.Kind {
@@ -170,7 +202,10 @@ func (t *tx) began(j *queue.Job, el *queue.Element, r queue.Report) error {
 	if !el.Attempt.Began.IsZero() {
 		return nil
 	}
-	body := *r.Began
+	var body queue.Began
+	if r.Began != nil {
+		body = *r.Began
+	}
 	body.Attempt, body.Ran = r.Attempt, r.At
 	return t.emit(j.ID, el.Index, "", &body)
 }

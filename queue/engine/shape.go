@@ -146,8 +146,9 @@ func hostsText(hosts []queue.HostWish) string {
 
 func clamp(v, low, high int) int { return max(low, min(v, high)) }
 
-// endOf is when an attempt is over at the latest; zero when it has no limit.
-func endOf(a *queue.Attempt) time.Time {
+// endOf is when a live attempt is over at the latest; zero when it has no limit. Time spent stopped does not count.
+func endOf(el *queue.Element, now time.Time) time.Time {
+	a := el.Attempt
 	if a.RunLimit <= 0 {
 		return time.Time{}
 	}
@@ -155,5 +156,9 @@ func endOf(a *queue.Attempt) time.Time {
 	if from.IsZero() {
 		from = a.Dispatched
 	}
-	return from.Add(a.RunLimit + a.Stopped)
+	end := from.Add(a.RunLimit + a.Stopped)
+	if el.State.Suspended() {
+		end = end.Add(max(now.Sub(el.Since), 0))
+	}
+	return end
 }

@@ -13,6 +13,7 @@ type Observer interface {
 	Batch(events int, took time.Duration)
 	Cycle(took time.Duration, pending, starts int, bounded bool)
 	RefusedStart()
+	Submitted(queueName string)
 	Started(queueName string, waited time.Duration)
 	Ended(queueName string, done bool)
 }
@@ -46,6 +47,10 @@ func (s *Stats) batch(events int, took time.Duration) {
 
 func (s *Stats) cycle(took time.Duration, pending int, p *backfill.Plan) {
 	s.tell(func(o Observer) { o.Cycle(took, pending, len(p.Starts), p.Bounded) })
+}
+
+func (s *Stats) submitted(queueName string) {
+	s.tell(func(o Observer) { o.Submitted(queueName) })
 }
 
 func (s *Stats) refusedStart() { s.tell(func(o Observer) { o.RefusedStart() }) }

@@ -46,11 +46,14 @@ func (e *Engine) Submit(ctx context.Context, sub queue.Submission) (queue.Accept
 			return err
 		}
 		id := t.e.book.LastJob + 1
-		body := &queue.Submitted{Spec: &final, Owner: sub.Owner, Token: sub.Token, Queue: q.Name, Plan: shape}
+		owner := sub.Owner
+		owner.Admin = false // of this call, not of the job
+		body := &queue.Submitted{Spec: &final, Owner: owner, Token: sub.Token, Queue: q.Name, Plan: shape}
 		if err := t.emit(id, 0, sub.Owner.User, body); err != nil {
 			return err
 		}
 		t.keep(blobs)
+		t.e.stats.submitted(q.Name)
 		acc.Job, acc.Queue, t.wake = id, q.Name, true
 		return nil
 	})
@@ -67,12 +70,9 @@ func keep(blobs map[string][]byte, data []byte) string {
 	return h
 }
 
-// keep stores what is not known to be stored: the cache holds only what is in the store.
+// keep stores blobs, also those that are known to be stored: the store notes that they are in use.
 func (t *tx) keep(blobs map[string][]byte) {
 	for h, data := range blobs {
-		if _, known := t.e.blobs.get(h); known {
-			continue
-		}
 		if t.blobs == nil {
 			t.blobs = map[string][]byte{}
 		}

@@ -35,9 +35,10 @@ func (e *Engine) sweep(ctx context.Context) error {
 	var end []queue.ElementID
 	e.View(func(v queue.View) {
 		now := e.cfg.Now()
+		awaited := e.awaited()
 		v.Book().Each(func(j *queue.Job) bool {
 			if j.Finished() {
-				if len(forget) < maxForgotten && now.Sub(lastEnd(j)) > e.cfg.CleanPeriod && !e.referenced(j.ID) {
+				if len(forget) < maxForgotten && e.forgettable(j, now, awaited) {
 					forget = append(forget, j.ID)
 				}
 				return true
@@ -66,8 +67,9 @@ func (e *Engine) sweep(ctx context.Context) error {
 				t.wake = true
 			}
 		}
-		for _, id := range forget {
-			if j := t.e.book.Jobs[id]; j != nil && j.Finished() {
+		awaited := t.e.awaited()
+		for _, id := range forget { // each looked at again: it may have been requeued or named since
+			if j := t.e.book.Jobs[id]; j != nil && t.e.forgettable(j, t.now, awaited) {
 				if err := t.emit(id, 0, "", &queue.Forgotten{}); err != nil {
 					return err
 				}
@@ -88,19 +90,24 @@ func (e *Engine) overdue(j *queue.Job, el *queue.Element, now time.Time) queue.V
 	return ""
 }
 
-// referenced says whether an unfinished job's dependency names id: its state must stay known (LSF's
-// rule for jobs past the clean period).
-func (e *Engine) referenced(id queue.JobID) bool {
-	found := false
+// forgettable says that j ended longer ago than the clean period and that nobody waits for it.
+func (e *Engine) forgettable(j *queue.Job, now time.Time, awaited map[queue.JobID]bool) bool {
+	return j.Finished() && !awaited[j.ID] && now.Sub(lastEnd(j)) > e.cfg.CleanPeriod
+}
+
+// awaited are the jobs that the dependencies of unfinished jobs name: their states must stay known
+// (LSF's rule for jobs past the clean period).
+func (e *Engine) awaited() map[queue.JobID]bool {
+	out := map[queue.JobID]bool{}
 	e.book.Each(func(j *queue.Job) bool {
 		if c := j.Condition(); c != nil && !j.Finished() {
 			for _, ref := range c.Refs() {
-				found = found || ref.Job == id
+				out[ref.Job] = true
 			}
 		}
-		return !found
+		return true
 	})
-	return found
+	return out
 }
 
 func lastEnd(j *queue.Job) time.Time {

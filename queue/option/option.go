@@ -2,6 +2,7 @@ package option
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -159,7 +160,7 @@ func (p *parser) option(word string, next []string) (int, error) {
 	if long != nil {
 		if flags != nil || last != nil {
 			return 0, fmt.Errorf("%s can be read in two ways: leave a blank after the option, as in -%s %s or %s",
-				word, long.Name, longValue, spelled(flags, last, value))
+				shown(word), long.Name, shown(longValue), spelled(flags, last, shown(value)))
 		}
 		return p.take(long, word, longValue, true, nil)
 	}
@@ -271,6 +272,17 @@ func spelled(flags []*Option, last *Option, value string) string {
 		}
 	}
 	return strings.Join(words, " ")
+}
+
+// shown is a piece of the user's text as an error shows it: one line, and not all of a long one.
+func shown(s string) string {
+	if len(s) > 60 {
+		s = strings.ToValidUTF8(s[:60], "") + "…"
+	}
+	if q := strconv.Quote(s); len(q) != len(s)+2 {
+		return q
+	}
+	return s
 }
 
 func argHint(o *Option) string {

@@ -212,7 +212,7 @@ func FuzzParse(f *testing.F) {
 		for _, c := range []*Command{testBsub, testBjobs, testBhist} {
 			p, err := c.Parse(args)
 			if err != nil {
-				if p != nil || err.Error() == "" {
+				if text := err.Error(); p != nil || text == "" || len(text) > 1000 || strings.ContainsAny(text, "\n\x1b") {
 					t.Fatalf("%q: %v with %v", args, err, p)
 				}
 				continue

@@ -61,11 +61,11 @@ func (p *parser) several(chunks []string) error {
 		case o == nil: // a letter with its number
 			o = p.Find(word[1:2])
 			if value != "" {
-				return fmt.Errorf("%q after %s is not an option", value, word)
+				return fmt.Errorf("%s after %s is not an option", quoted(value), quoted(word))
 			}
 			p.add(o, unquote(word[2:]))
 		case o.Value == None && value != "":
-			return fmt.Errorf("%q: option %s takes no value", chunk, word)
+			return fmt.Errorf("%s: option %s takes no value", quoted(chunk), word)
 		case o.Value == None:
 			p.add(o, "")
 		case value == "":
@@ -79,15 +79,19 @@ func (p *parser) several(chunks []string) error {
 
 // unknown says what is near, or where the list is.
 func (p *parser) unknown(word string) error {
-	shown := word
-	if len(shown) > 60 {
-		shown = shown[:60] + "…"
-	}
-	msg := fmt.Sprintf("%q: unknown option", shown)
+	msg := quoted(word) + ": unknown option"
 	if near := p.near(word[1:]); near != "" {
 		msg += fmt.Sprintf("; is -%s meant?", near)
 	}
 	return errors.New(msg + fmt.Sprintf(" (%s -h lists the options)", p.Name))
+}
+
+// quoted is shown with quotes in any case.
+func quoted(s string) string {
+	if s = shown(s); strings.HasPrefix(s, `"`) {
+		return s
+	}
+	return `"` + s + `"`
 }
 
 // near is the one word of the table that differs least from name, at most in two letters and in less

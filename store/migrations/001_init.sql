@@ -99,22 +99,24 @@ CREATE TABLE slices (
     memory   bigint NOT NULL CHECK (memory >= 0),
     sm_share int NOT NULL CHECK (sm_share BETWEEN 0 AND 10000),
     mode     text NOT NULL,
-    PRIMARY KEY (job, idx, attempt, node, uuid),
-    FOREIGN KEY (node, uuid) REFERENCES gpus
+    PRIMARY KEY (job, idx, attempt, node, uuid)
 );
 CREATE INDEX slices_gpu ON slices (node, uuid);
 
--- gpus.used is what the Book says. This sums what was really given, once per statement.
+-- gpus.used is what the Book says. This sums what was really given, once per statement, and is the foreign key to
+-- gpus as well: a real one would look up and lock the GPU once more for each row. LATERAL keeps it at
+-- one index look-up per GPU, however many slices there are.
 CREATE FUNCTION check_slices() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     bad record;
 BEGIN
-    SELECT g.node, g.uuid, g.capacity, sum(s.amount) AS given INTO bad
+    SELECT a.node, a.uuid, g.capacity, given.total INTO bad
     FROM (SELECT DISTINCT node, uuid FROM added) a
-    JOIN gpus g USING (node, uuid) JOIN slices s USING (node, uuid)
-    GROUP BY g.node, g.uuid, g.capacity HAVING sum(s.amount) > g.capacity LIMIT 1;
+    LEFT JOIN gpus g USING (node, uuid)
+    CROSS JOIN LATERAL (SELECT sum(s.amount) AS total FROM slices s WHERE s.node = a.node AND s.uuid = a.uuid) given
+    WHERE g.capacity IS NULL OR given.total > g.capacity LIMIT 1;
     IF FOUND THEN
-        RAISE EXCEPTION 'slices of GPU % on node % add up to % of %', bad.uuid, bad.node, bad.given, bad.capacity
+        RAISE EXCEPTION 'slices of GPU % on node % add up to % of %', bad.uuid, bad.node, bad.total, coalesce(bad.capacity, 0)
             USING ERRCODE = 'check_violation', CONSTRAINT = 'slices_fit', TABLE = 'slices';
     END IF;
     RETURN NULL;

@@ -1,0 +1,66 @@
+# Fairslice. "make help" lists the targets. Builds go to out/.
+
+GO        ?= go
+OUT       := out
+VERSION   := 0.1.0
+LDFLAGS   := -s -w -X main.version=$(VERSION)
+# go-nvml's header is full of deprecation notes, and binds its symbols when they are first used, so
+# noded must not be linked with "-z now".
+export CGO_CFLAGS := -O2 -g -Wno-deprecated-declarations
+LAZY      := -extldflags=-Wl,-z,lazy
+COMMANDS  := $(shell cat bin/bcli/commands.txt 2>/dev/null)
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@latest
+
+.DEFAULT_GOAL := help
+.PHONY: help build setup demo test race lint fuzz bench check proto clean
+
+help: ## list the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## build everything into out/
+	@mkdir -p $(OUT)
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(OUT)/ ./bin/batchd ./bin/bcli ./bin/shepherd
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(OUT)/enter ./nodes/apptainer/enter
+	$(GO) build -trimpath -ldflags '$(LDFLAGS) $(LAZY)' -o $(OUT)/noded ./bin/noded
+	OUT=$(CURDIR)/$(OUT)/simdriver sh nodes/fgpu/simdriver/build.sh
+	@for c in $(COMMANDS); do ln -sf bcli $(OUT)/$$c; done
+
+setup: ## install what is missing (PostgreSQL, Apptainer, a C compiler); changes nothing when all is there
+	@bash etc/setup.sh
+
+demo: setup build ## run the worked examples on a cluster of this machine and show the result
+	@bash etc/demo.sh
+
+test: setup build ## run all tests, on the real PostgreSQL, Apptainer, cgroups and terminals
+	$(GO) test -p 2 -timeout 20m ./...
+
+race: setup build ## run the tests under the race detector
+	$(GO) test -race -p 2 -timeout 40m ./...
+
+lint: ## run staticcheck
+	$(GO) run $(STATICCHECK) ./...
+
+check: ## format, vet, import rules and staticcheck
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "run gofmt -w on these"; exit 1; }
+	$(GO) vet ./...
+	$(GO) test -run 'TestImport|TestLayout' .
+	@$(MAKE) --no-print-directory lint
+
+FUZZTIME ?= 10s
+fuzz: ## run every fuzz test for FUZZTIME (10s)
+	@for p in $$($(GO) list ./...); do \
+	  for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz'); do \
+	    echo "== $$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$p || exit 1; \
+	  done; \
+	done
+
+bench: setup build ## measure: rates, latencies and ratios on this machine
+	@bash etc/bench.sh
+
+proto: ## generate api/pb from the .proto files (needs protoc)
+	GOBIN=$(CURDIR)/$(OUT) $(GO) install google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12 connectrpc.com/connect/cmd/protoc-gen-connect-go@v1.21.1
+	PATH=$(CURDIR)/$(OUT):$$PATH protoc -I api/proto --go_out=. --go_opt=module=fairslice \
+	  --connect-go_out=. --connect-go_opt=module=fairslice api/proto/fairslice/v1/*.proto
+
+clean: ## remove out/
+	rm -rf $(OUT)

@@ -1,0 +1,175 @@
+package api
+
+import (
+	"context"
+	"fmt"
+
+	"connectrpc.com/connect"
+
+	"fairslice/api/pb"
+	"fairslice/api/wire"
+	"fairslice/queue"
+)
+
+// pageRows is how much of a listing is made while the book is held, and sent as one message.
+const pageRows = 1000
+
+// maxWhy bounds the one message of Why. Who has more pending jobs than this reads no further anyway.
+const maxWhy = 10_000
+
+// Jobs streams rows. What is selected is decided in one look at the book; the rows are made page by
+// page, so a writer waits for a page at most. A job that was forgotten meanwhile is left out.
+func (u *users) Jobs(ctx context.Context, req *connect.Request[pb.JobsRequest], stream *connect.ServerStream[pb.JobsResponse]) error {
+	by, err := u.user(ctx)
+	if err != nil {
+		return err
+	}
+	_, done := u.streaming(ctx)
+	defer done()
+	r := newRows(u.engine.Describe(), req.Msg.GetReasons())
+	var ids []queue.ElementID
+	page := &pb.JobsResponse{}
+	u.engine.View(func(v queue.View) {
+		var found []Found
+		if found, page.NotFound, err = u.engine.Select(v, wire.ToSelection(req.Msg.GetSelect()), by); err != nil {
+			return
+		}
+		if req.Msg.GetArrays() {
+			ids = jobsOf(found)
+		} else {
+			ids = elementsOf(found)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for first := true; first || len(ids) > 0; first = false {
+		n := min(len(ids), pageRows)
+		u.engine.View(func(v queue.View) { page.Jobs = r.page(v, ids[:n], req.Msg.GetArrays()) })
+		ids = ids[n:]
+		if err := stream.Send(page); err != nil {
+			return err
+		}
+		page = &pb.JobsResponse{}
+	}
+	return nil
+}
+
+// Why explains pending elements; others among those named come without reasons.
+func (u *users) Why(ctx context.Context, req *connect.Request[pb.WhyRequest]) (*connect.Response[pb.WhyResponse], error) {
+	by, err := u.user(ctx)
+	if err != nil {
+		return nil, err
+	}
+	sel := wire.ToSelection(req.Msg.GetSelect())
+	if len(sel.IDs) == 0 && sel.Scope == queue.ScopeDefault {
+		sel.Scope = queue.ScopePending
+	}
+	r := newRows(u.engine.Describe(), true)
+	out := &pb.WhyResponse{}
+	var ids []queue.ElementID
+	u.engine.View(func(v queue.View) {
+		var found []Found
+		found, out.NotFound, err = u.engine.Select(v, sel, by)
+		ids = elementsOf(found)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if left := len(ids) - maxWhy; left > 0 {
+		ids = ids[:maxWhy]
+		out.NotFound = append(out.NotFound, fmt.Sprintf("%d more jobs are left out: name the ones you mean", left))
+	}
+	for len(ids) > 0 {
+		n := min(len(ids), pageRows)
+		u.engine.View(func(v queue.View) { out.Jobs = append(out.Jobs, r.why(v, ids[:n])...) })
+		ids = ids[n:]
+	}
+	return answer(out, nil)
+}
+
+func elementsOf(found []Found) []queue.ElementID {
+	ids := make([]queue.ElementID, len(found))
+	for i, f := range found {
+		ids[i] = f.Job.ElementID(f.Element.Index)
+	}
+	return ids
+}
+
+// jobsOf names each job once, where it comes first.
+func jobsOf(found []Found) []queue.ElementID {
+	var ids []queue.ElementID
+	seen := map[queue.JobID]bool{}
+	for _, f := range found {
+		if !seen[f.Job.ID] {
+			seen[f.Job.ID] = true
+			ids = append(ids, queue.ElementID{Job: f.Job.ID})
+		}
+	}
+	return ids
+}
+
+// rows makes the rows of listings.
+type rows struct {
+	priority map[string]int
+	reasons  bool
+}
+
+func newRows(c Cluster, reasons bool) rows { return rows{priorities(c), reasons} }
+
+func (r rows) page(v queue.View, ids []queue.ElementID, arrays bool) []*pb.Job {
+	out := make([]*pb.Job, 0, len(ids))
+	r.each(v, ids, func(j *queue.Job, index int, spec *pb.Spec) {
+		if arrays {
+			out = append(out, wire.FromArray(j, spec, r.priority[j.Queue]))
+		} else if e := j.Element(index); e != nil {
+			out = append(out, r.row(v, j, e, spec))
+		}
+	})
+	return out
+}
+
+func (r rows) why(v queue.View, ids []queue.ElementID) []*pb.WhyJob {
+	out := make([]*pb.WhyJob, 0, len(ids))
+	r.each(v, ids, func(j *queue.Job, index int, spec *pb.Spec) {
+		e := j.Element(index)
+		if e == nil {
+			return
+		}
+		w := &pb.WhyJob{Job: r.row(v, j, e, spec), PlannedAt: wire.Nanos(v.PlannedAt())}
+		if e.State == queue.Pend {
+			w.Ahead = int32(v.Ahead(j, e))
+		}
+		out = append(out, w)
+	})
+	return out
+}
+
+// each calls f for the jobs that are still there. The elements of an array share one spec message.
+func (r rows) each(v queue.View, ids []queue.ElementID, f func(j *queue.Job, index int, spec *pb.Spec)) {
+	book := v.Book()
+	var last *queue.Job
+	var spec *pb.Spec
+	for _, id := range ids {
+		j := book.Jobs[id.Job]
+		if j == nil {
+			continue
+		}
+		if j != last {
+			last, spec = j, wire.FromSpec(j.Spec)
+		}
+		f(j, id.Index, spec)
+	}
+}
+
+func (r rows) row(v queue.View, j *queue.Job, e *queue.Element, spec *pb.Spec) *pb.Job {
+	p := wire.FromElement(j, e, spec, r.priority[j.Queue])
+	if r.reasons && e.State.Pending() {
+		reasons, expected := v.Why(j, e)
+		for _, reason := range reasons {
+			p.Reasons = append(p.Reasons, wire.FromReason(reason))
+		}
+		p.ExpectedStart = wire.Nanos(expected)
+	}
+	return p
+}

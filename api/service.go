@@ -1,0 +1,118 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"fairslice/api/wire"
+	"fairslice/nodes"
+	"fairslice/queue"
+)
+
+// Error and Code are what users see of a failure; see package wire for the codes. An engine returns
+// *Error where the user should read the text, and anything else where only the log should.
+type (
+	Error = wire.Error
+	Code  = wire.Code
+)
+
+// The codes, so that an engine needs no second import.
+const (
+	Invalid     = wire.Invalid
+	NotFound    = wire.NotFound
+	Conflict    = wire.Conflict
+	Denied      = wire.Denied
+	Unavailable = wire.Unavailable
+	Internal    = wire.Internal
+)
+
+// Commands change jobs, hosts and queues. Each returns when its effect is durable.
+type Commands interface {
+	Submit(ctx context.Context, s queue.Submission) (queue.Accepted, error)
+	Control(ctx context.Context, c queue.Control) ([]queue.Outcome, error)
+	Admin(ctx context.Context, a queue.AdminCommand) ([]queue.Outcome, error)
+}
+
+// Reader looks at the present and the past.
+type Reader interface {
+	// View calls f with the book held: f must be quick, and keep nothing.
+	View(f func(queue.View))
+	// Select resolves ids, names and users, in the order of submission. notFound are lines to print. The pointers are v's.
+	Select(v queue.View, s queue.Selection, by queue.Identity) (found []Found, notFound []string, err error)
+	// Subscribe wakes whenever the job changes; several changes may give one wake-up. cancel must be called.
+	Subscribe(job queue.JobID) (changed <-chan struct{}, cancel func())
+	// History reads jobs, forgotten ones too, with their events. The caller owns the result.
+	History(ctx context.Context, s queue.Selection, by queue.Identity) (jobs []HistoryJob, notFound []string, err error)
+	// Describe gives the cluster's configuration. The caller must not change the result.
+	Describe() Cluster
+}
+
+// Members is told of nodes. All but NodeHeartbeat return when durable.
+type Members interface {
+	// NodeJoined is called once for each connection, before anything else of it. Hub.Assign and
+	// Hub.Order already work for the node while it runs.
+	NodeJoined(ctx context.Context, h queue.Hello) error
+	// NodeGone is called once when a node that joined has no connection any more.
+	NodeGone(ctx context.Context, id nodes.ID, why string) error
+	// NodeReport is called from several goroutines at once, for one attempt in the node's order. Nil
+	// means "need not be repeated", also for a report that changes nothing.
+	NodeReport(ctx context.Context, id nodes.ID, r queue.Report) error
+	NodeHeartbeat(id nodes.ID, h queue.Heartbeat)
+}
+
+// Engine is all that the server needs behind it.
+type Engine interface {
+	Commands
+	Reader
+	Members
+}
+
+// Found is one element that a Selection names.
+type Found struct {
+	Job     *queue.Job
+	Element *queue.Element
+}
+
+// HistoryJob is a job and what happened to it, oldest first.
+type HistoryJob struct {
+	Job    *queue.Job
+	Events []queue.Event
+}
+
+// Cluster is the site's configuration as users may see it.
+type Cluster struct {
+	Name         string
+	Master       string // host name
+	Version      string
+	DefaultQueue string
+	Params       []Param
+	MemoryUnit   int64 // bytes; LSF_UNIT_FOR_LIMITS
+	MaxArray     int
+	Consumables  []string
+	Images       []string
+	TimeZone     string
+	Queues       []QueueInfo // in the order of bqueues
+}
+
+// Param is one line of bparams -a ("params") or badmin showconf ("conf").
+type Param struct {
+	Name, Value, Help, Section string
+}
+
+// QueueInfo is a queue's configuration. Zero limits are none; empty Hosts and Users are all.
+type QueueInfo struct {
+	Name            string
+	Description     string
+	Priority        int
+	MaxSlots        int
+	UserSlots       int
+	DefaultRunLimit time.Duration
+	MaxRunLimit     time.Duration
+	MaxMemory       int64
+	Hosts           []string
+	Users           []string
+	Exclusive       bool
+	Rerunnable      bool
+	Container       string
+	Image           string
+}

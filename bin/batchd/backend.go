@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"fairslice/api"
+	"fairslice/etc"
+	"fairslice/nodes"
+	"fairslice/queue"
+	"fairslice/queue/engine"
+)
+
+// backend is the engine as the server sees it: the same calls, with errors that users may read marked as such.
+type backend struct {
+	*engine.Engine
+	cfg  *etc.Config
+	host string
+}
+
+// speak turns the engine's errors into the server's.
+func speak(err error) error {
+	var r engine.Refusal
+	switch {
+	case errors.As(err, &r):
+		return &api.Error{Code: api.Invalid, Msg: r.Text}
+	case errors.Is(err, engine.ErrStopped), errors.Is(err, engine.ErrStale):
+		return &api.Error{Code: api.Unavailable, Msg: err.Error()}
+	}
+	return err
+}
+
+func (b *backend) Submit(ctx context.Context, s queue.Submission) (queue.Accepted, error) {
+	a, err := b.Engine.Submit(ctx, s)
+	return a, speak(err)
+}
+
+func (b *backend) Control(ctx context.Context, c queue.Control) ([]queue.Outcome, error) {
+	out, err := b.Engine.Control(ctx, c)
+	return out, speak(err)
+}
+
+func (b *backend) Admin(ctx context.Context, a queue.AdminCommand) ([]queue.Outcome, error) {
+	out, err := b.Engine.Admin(ctx, a)
+	return out, speak(err)
+}
+
+func (b *backend) Select(v queue.View, s queue.Selection, by queue.Identity) ([]api.Found, []string, error) {
+	found, missing, err := b.Engine.Select(v, s, by)
+	out := make([]api.Found, len(found))
+	for i, f := range found {
+		out[i] = api.Found(f)
+	}
+	return out, missing, speak(err)
+}
+
+func (b *backend) History(ctx context.Context, s queue.Selection, by queue.Identity) ([]api.HistoryJob, []string, error) {
+	jobs, missing, err := b.Engine.History(ctx, s, by)
+	out := make([]api.HistoryJob, len(jobs))
+	for i, j := range jobs {
+		out[i] = api.HistoryJob(j)
+	}
+	return out, missing, speak(err)
+}
+
+func (b *backend) NodeJoined(ctx context.Context, h queue.Hello) error {
+	return speak(b.Engine.NodeJoined(ctx, h))
+}
+
+// engineConfig is what the engine needs of the site's configuration.
+func engineConfig(cfg *etc.Config, host string, log *slog.Logger) engine.Config {
+	c := engine.Config{
+		Cluster: cfg.Cluster, Master: host, DefaultQueue: cfg.DefaultQueue, Images: cfg.ImageFiles(),
+		DefaultImage: cfg.Container.DefaultImage, Binds: cfg.Container.Binds, Admins: cfg.Admins,
+		MaxArray: cfg.MaxJobArraySize, CleanPeriod: cfg.CleanPeriod, MemoryUnit: cfg.MemoryUnit(),
+		Consumables: cfg.ResourceNames(), JobReport: cfg.JobReport, Location: cfg.Location(),
+		Logger: log.With("service", "engine"), Now: time.Now, Version: version,
+		GPUCapacity: func(model string) nodes.Amount { return nodes.Amount(cfg.GPU.Capacity(model)) },
+		NodeSupply:  func(id nodes.ID) nodes.Consumables { return nodes.MakeConsumables(cfg.Supply(string(id))) },
+	}
+	for _, q := range cfg.Queues {
+		c.Queues = append(c.Queues, engine.Queue{
+			Name: q.Name, Description: q.Description, Priority: q.Priority, Hosts: q.Hosts, Users: q.Users,
+			DefaultRunLimit: q.DefaultRunLimit, MaxRunLimit: q.MaxRunLimit, DefaultMemory: q.DefaultMemory,
+			MaxMemory: q.MaxMemory, MaxSlots: q.MaxSlots, UserSlots: q.UserSlots, Exclusive: q.Exclusive,
+			Interactive: q.Interactive, Rerunnable: q.Rerunnable, Container: q.Container, Image: q.Image,
+		})
+	}
+	return c
+}

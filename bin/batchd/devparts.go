@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+
+	"fairslice/api/client"
+	"fairslice/etc"
+	"fairslice/nodes/agent"
+	"fairslice/nodes/fgpu/simdriver"
+)
+
+// startPinned starts cmd from an OS thread that lives as long as this process: the parent-death
+// signal of a child counts the death of the thread that made it (prctl(2)).
+func startPinned(cmd *exec.Cmd) error {
+	result := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		result <- cmd.Start()
+		select {} // never unlocked, never ended
+	}()
+	return <-result
+}
+
+// sampleImage builds the image that the examples run in, once.
+func (d *cluster) sampleImage(ctx context.Context) (string, error) {
+	file := filepath.Join(d.dir, "images", "sample.sif")
+	if _, err := os.Stat(file); err == nil {
+		return file, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return "", err
+	}
+	script := filepath.Join(d.dir, "images", "image.sh")
+	if err := os.WriteFile(script, etc.ImageScript, 0o755); err != nil {
+		return "", err
+	}
+	out, err := exec.CommandContext(ctx, "bash", script, "sample", file).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return file, os.Chmod(file, 0o644)
+}
+
+// simLibrary is the simulated driver: the one that was built beside the programs, or one built now.
+func (d *cluster) simLibrary(ctx context.Context) (string, error) {
+	if lib := filepath.Join(d.bin, "simdriver", simdriver.LibraryName); fileExists(lib) {
+		return lib, nil
+	}
+	dir := filepath.Join(d.dir, "simdriver")
+	lib := filepath.Join(dir, simdriver.LibraryName)
+	if fileExists(lib) {
+		return lib, nil
+	}
+	return lib, simdriver.Build(ctx, dir)
+}
+
+func fileExists(p string) bool {
+	_, err := os.Stat(p)
+	return err == nil
+}
+
+// shareOfMemory is what one of n nodes on this machine may promise, bytes.
+func shareOfMemory(n int) int64 {
+	_, total, _, _ := agent.HostFacts()
+	return max(total*8/10/int64(n), 64<<20)
+}
+
+func shortHash(s string) string {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(s))
+	return fmt.Sprintf("%08x", h.Sum32())
+}
+
+// countUp is how many nodes of the cluster at socket are up; 0 while it does not answer.
+func countUp(ctx context.Context, socket string) int {
+	c, err := client.NewUsers(client.Config{Address: "unix://" + socket, Tries: 1})
+	if err != nil {
+		return 0
+	}
+	defer c.Close()
+	r, err := c.Hosts(ctx)
+	if err != nil {
+		return 0
+	}
+	up := 0
+	for _, h := range r.Hosts {
+		if h.Node.Alive {
+			up++
+		}
+	}
+	return up
+}

@@ -1,0 +1,53 @@
+package command
+
+import (
+	"context"
+
+	"fairslice/api/client"
+	"fairslice/api/pb"
+	"fairslice/bin/bcli/session"
+	"fairslice/queue"
+)
+
+// Users is what the commands need of batchd: client.Users has it, and tests have their own. Errors
+// carry a text to print.
+type Users interface {
+	Submit(context.Context, queue.Submission) (queue.Accepted, error)
+	Control(context.Context, queue.Control) ([]queue.Outcome, error)
+	Admin(context.Context, queue.AdminCommand) ([]queue.Outcome, error)
+	Jobs(context.Context, *pb.JobsRequest, func(*pb.JobsResponse) error) error
+	History(context.Context, queue.Selection, func(*pb.HistoryResponse) error) error
+	Watch(context.Context, queue.JobID, func(*pb.WatchResponse) error) error
+	Peek(ctx context.Context, id string, follow bool, part func(*pb.PeekResponse) error) error
+	Attach(ctx context.Context, job queue.JobID, takeover bool, rows, cols uint16) (session.Stream, error)
+	Queues(context.Context, *pb.QueuesRequest) (*pb.QueuesResponse, error)
+	Hosts(ctx context.Context, names ...string) (*pb.HostsResponse, error)
+	Cluster(context.Context) (*pb.ClusterResponse, error)
+	Why(context.Context, queue.Selection) (*pb.WhyResponse, error)
+}
+
+// Dial makes the way to batchd. It is called once, by commands that need it, when their options are
+// right. waiting is told a line for standard error whenever batchd does not answer and is tried again.
+type Dial func(env *Env, waiting func(line string)) (Users, error)
+
+// Network is the Dial of the programs: FAIRSLICE_ADDR and the other variables of package client say where.
+func Network(env *Env, waiting func(line string)) (Users, error) {
+	cfg := client.FromEnv(env.Get)
+	cfg.Waiting = waiting
+	u, err := client.NewUsers(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return network{u}, nil
+}
+
+// network is a client.Users whose Attach gives an interface.
+type network struct{ *client.Users }
+
+func (n network) Attach(ctx context.Context, job queue.JobID, takeover bool, rows, cols uint16) (session.Stream, error) {
+	s, err := n.Users.Attach(ctx, job, takeover, rows, cols)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}

@@ -1,0 +1,118 @@
+package show
+
+import (
+	"strconv"
+	"time"
+
+	"fairslice/api/pb"
+)
+
+// bslice: the slices of each GPU. One line for each GPU, and with long one for each slice it gave away.
+
+// SlicesHeader is the title line of bslice.
+const SlicesHeader = "HOST_NAME           GPU MODEL                    MEMORY  FGPU  USED  FREE  MODE   JOBS\n"
+
+// Slices appends the lines of a host's GPUs, and with long those of the slices held.
+func Slices(b []byte, h *pb.Host, st *Style, long bool) []byte {
+	for _, g := range h.GetNode().GetGpus() {
+		var held []*pb.HeldSlice
+		for _, s := range h.Slices {
+			if s.GetSlice().GetUuid() == g.Uuid {
+				held = append(held, s)
+			}
+		}
+		b = append(LeftLong(b, h.Node.Id, 19), ' ')
+		b = RightInt(b, int64(g.Index), 3)
+		b = append(b, ' ')
+		b = LeftLong(b, g.Model, 20)
+		b = Right(append(b, ' '), MiB(g.Memory), 10)
+		for _, v := range [...]int64{g.Capacity, g.Used, max(g.Capacity-g.Used, 0)} {
+			b = Right(append(b, ' '), string(FGPU(nil, v)), 5)
+		}
+		b = append(b, ' ', ' ')
+		b = LeftLong(b, dash(g.Mode), 5)
+		b = RightInt(b, int64(len(held)), 5)
+		if g.Simulated {
+			b = append(b, "  simulated"...)
+		}
+		if g.Lost {
+			b = append(b, "  lost"...)
+		}
+		if !h.Node.Alive {
+			b = append(b, "  host does not answer"...)
+		}
+		b = append(b, '\n')
+		if !long {
+			continue
+		}
+		for _, s := range held {
+			b = slice(b, s, st)
+		}
+	}
+	return b
+}
+
+// slice is the line of one held slice: whose it is, how much, and since when.
+func slice(b []byte, s *pb.HeldSlice, st *Style) []byte {
+	b = append(b, "    job "...)
+	b = LeftLong(b, string(appendID(nil, s.Job, s.Index)), 10)
+	b = append(LeftLong(append(b, ' '), s.User, 10), ' ')
+	b = Right(b, string(FGPU(nil, s.Slice.Amount)), 5)
+	b = append(b, " fGPU "...)
+	b = Right(b, MiB(s.Slice.Memory), 10)
+	b = append(b, "  "...)
+	b = Right(b, string(percent(nil, int64(s.Slice.SmShare))), 5)
+	b = append(b, " % of the SMs  "...)
+	b = append(LeftLong(b, dash(s.Slice.Mode), 5), "  since "...)
+	b = st.time(b, s.Since)
+	if s.Since > 0 {
+		b = append(append(b, " ("...), Span(st.Now.Sub(time.Unix(0, s.Since)))...)
+		b = append(b, ')')
+	}
+	return append(b, '\n')
+}
+
+// SlicesRecord adds a host's GPUs to a document, with all their slices.
+func SlicesRecord(j *JSON, h *pb.Host, st *Style) {
+	for _, g := range h.GetNode().GetGpus() {
+		j.Open()
+		j.String("HOST_NAME", h.Node.Id)
+		j.String("HOST_STATUS", HostStatus(h))
+		j.Int("GPU", int64(g.Index))
+		j.String("UUID", g.Uuid)
+		j.String("MODEL", g.Model)
+		j.Int("MEMORY_BYTES", g.Memory)
+		j.Raw("FGPU_TOTAL", FGPU(nil, g.Capacity))
+		j.Raw("FGPU_USED", FGPU(nil, g.Used))
+		j.Raw("FGPU_FREE", FGPU(nil, max(g.Capacity-g.Used, 0)))
+		j.String("MODE", g.Mode)
+		j.Raw("SIMULATED", strconv.AppendBool(nil, g.Simulated))
+		j.Raw("LOST", strconv.AppendBool(nil, g.Lost))
+		var held []*pb.HeldSlice
+		for _, s := range h.Slices {
+			if s.GetSlice().GetUuid() == g.Uuid {
+				held = append(held, s)
+			}
+		}
+		j.Each("SLICES", len(held), func(i int) {
+			s := held[i]
+			j.String("JOBID", string(appendID(nil, s.Job, s.Index)))
+			j.String("USER", s.User)
+			j.String("QUEUE", s.Queue)
+			j.Raw("FGPU", FGPU(nil, s.Slice.Amount))
+			j.Int("MEMORY_BYTES", s.Slice.Memory)
+			j.Raw("SM_PERCENT", percent(nil, int64(s.Slice.SmShare)))
+			j.String("MODE", s.Slice.Mode)
+			j.String("SINCE", st.RFC3339(s.Since))
+		})
+		j.Close()
+	}
+}
+
+// RFC3339 is a time in our own documents, "" for none.
+func (st *Style) RFC3339(ns int64) string {
+	if ns == 0 {
+		return ""
+	}
+	return st.at(ns).Format(time.RFC3339)
+}
