@@ -374,3 +374,29 @@ func TestASessionIsItsOwnersOnly(t *testing.T) {
 		}
 	}
 }
+
+func TestANodeSeesThatTheTerminalHasGone(t *testing.T) {
+	s := newSite(t, api.HubConfig{}, api.Config{})
+	a := newAgent("n1")
+	ends := make(chan error, 1)
+	a.pipe = func(_ queue.PipeOrder, p queue.Pipe) {
+		_ = p.SendData([]byte("$ "))
+		_, err := p.Recv()
+		ends <- err
+	}
+	s.node(s.unix(), a)
+	s.engine.change(1, func(j *queue.Job) { running(j, uid(), queue.Pty) })
+	session, err := s.users(s.unix()).Attach(deadline(t), 1, false, 24, 80)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for m := (*pb.AttachResponse)(nil); len(m.GetData()) == 0; {
+		if m, err = session.Recv(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	session.Close()
+	if err := receive(t, ends); !errors.Is(err, io.EOF) {
+		t.Errorf("the node read %v", err)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"sync"
@@ -79,6 +80,7 @@ func (s *Server) Handler() http.Handler {
 		connect.WithInterceptors(&translate{log: s.log}),
 		connect.WithRecover(s.recovered),
 		connect.WithReadMaxBytes(maxSubmit),
+		connect.WithCompressMinBytes(math.MaxInt), // the answers are small, or go to the same machine: time is dearer than bytes
 	}
 	mux := http.NewServeMux()
 	mux.Handle(pbconnect.NewUsersHandler(&users{s}, options...))

@@ -89,9 +89,6 @@ func placeSpread(cands []*nodes.Node, shape *queue.Shape, allowed func(nodes.All
 	why := newReasons()
 	one := shape.Host
 	one.Slots = 1
-	if shape.PerHost > 0 {
-		one.Slots = min(shape.PerHost, shape.Slots)
-	}
 	for _, n := range cands {
 		if m := n.Fit(one); m != nil {
 			why.add(n.ID, m)
@@ -99,7 +96,7 @@ func placeSpread(cands []*nodes.Node, shape *queue.Shape, allowed func(nodes.All
 		}
 		free := n.Slots - n.UsedSlots
 		if shape.PerHost > 0 {
-			free = shape.PerHost
+			free = min(free, shape.PerHost)
 		}
 		rooms = append(rooms, room{n, free})
 	}
@@ -112,6 +109,9 @@ func placeSpread(cands []*nodes.Node, shape *queue.Shape, allowed func(nodes.All
 		}
 		req := shape.Host
 		req.Slots = min(r.slots, rest)
+		if shape.PerHost > 0 && req.Slots < min(shape.PerHost, rest) {
+			break // nor have those after it room for a full tile; only the last may be smaller
+		}
 		a := probe(r.n, req)
 		if allowed != nil && !allowed(a) {
 			why.reserve(r.n.ID)

@@ -69,9 +69,8 @@ func TestCarve(t *testing.T) {
 		reqs []Request // the last one counts
 		want string    // show, or the blocker
 	}{
-		{"ten tenths are one", host(1, 100), many(10, fraction(10)), "0:0.1/819/10"},
-		{"and an eleventh is too much", host(1, 100), many(11, fraction(10)), "slots"},
-		{"the eleventh tenth with slots to spare", roomy(host(1, 100)), many(11, fraction(10)), "gpu"},
+		{"ten tenths are one", roomy(host(1, 100)), many(10, fraction(10)), "0:0.1/819/10"},
+		{"and an eleventh is too much", roomy(host(1, 100)), many(11, fraction(10)), "gpu"},
 		{"a fraction goes where least is left", host(2, 100), []Request{fraction(60), fraction(30)}, "0:0.3/2457/30"},
 		{"and elsewhere when it does not fit there", host(2, 100), []Request{fraction(60), fraction(half)}, "1:0.5/4096/50"},
 		{"a fraction never spans GPUs", host(2, 100), []Request{fraction(60), fraction(60), fraction(half)}, "gpu"},

@@ -93,11 +93,14 @@ type Result struct {
 // NoStatus is Result.Status when there is no wait status.
 const NoStatus = -1
 
-// ExitCode is LSF's: the program's own, or 128 + the signal's number; 0 without a status.
+// ExitCode is LSF's: the program's own, or 128 + the signal's number; 0 without a status. A job that
+// lost a process to its memory limit never shows success: the kernel used SIGKILL, so it is 137.
 func (r *Result) ExitCode() int {
 	switch {
 	case r == nil || r.Status == NoStatus:
 		return 0
+	case r.Verdict == TermMemLimit && r.Status == 0:
+		return 128 + 9
 	case r.Status&0x7f != 0:
 		return 128 + r.Status&0x7f
 	}

@@ -17,8 +17,10 @@ type Batch struct {
 
 	Jobs     []*queue.Job // rows to write: new jobs, and those whose own fields changed; their elements are not looked at
 	Elements []ElementRow // elements that left their first state, or changed after that
-	Nodes    []*nodes.Node
-	Queues   map[string]queue.QueueState
+	// Nodes whose state or held resources changed. A node's own fields are written with an event about the node (or in a
+	// batch without events); with other events only what is held.
+	Nodes  []*nodes.Node
+	Queues map[string]queue.QueueState
 
 	// Forgotten jobs lose their rows; their events and charges stay.
 	Forgotten []queue.JobID
@@ -59,11 +61,16 @@ type derived struct {
 	freed   []attemptID // attempts that ended, and were live before the batch
 	charges []chargeRow
 	joined  []nodes.ID // nodes that came with a new inventory
+	// changed are the nodes of which more changed than what is held; nil in a batch without events: all of them.
+	changed map[nodes.ID]bool
 }
 
 // derive checks the numbering and folds the events into rows. What starts and ends within the batch leaves no slices.
 func (b *Batch) derive() (*derived, error) {
 	d := &derived{}
+	if len(b.Events) > 0 {
+		d.changed = map[nodes.ID]bool{}
+	}
 	started := map[attemptID][]nodes.Allocation{}
 	var order []attemptID
 	end := func(ev *queue.Event, attempt int, c *queue.Charge) {
@@ -99,6 +106,13 @@ func (b *Batch) derive() (*derived, error) {
 			end(ev, body.Attempt, body.Charge)
 		case *queue.NodeJoined:
 			d.joined = append(d.joined, body.Node.ID)
+			d.changed[body.Node.ID] = true
+		case *queue.NodeLost:
+			d.changed[body.Node] = true
+		case *queue.NodeClosed:
+			d.changed[body.Node] = true
+		case *queue.NodeOpened:
+			d.changed[body.Node] = true
 		}
 	}
 	for _, at := range order {

@@ -17,8 +17,8 @@ import (
 
 // State is all that a Book is restored from. It is the caller's alone.
 type State struct {
-	Jobs    []*queue.Job // by number, all their elements filled in
-	Nodes   []*nodes.Node
+	Jobs    []*queue.Job  // by number, all their elements filled in
+	Nodes   []*nodes.Node // by id, with nothing held: Book.Restore counts that from the live attempts
 	Queues  map[string]queue.QueueState
 	LastSeq int64       // of the last event
 	LastJob queue.JobID // the highest number ever given, also to jobs that are forgotten
@@ -62,14 +62,14 @@ func (st *State) loadNodes(ctx context.Context, tx pgx.Tx) error {
 	defer rows.Close()
 	for rows.Next() {
 		var row pgtype.DriverBytes
+		n := new(nodes.Node)
 		if err := rows.Scan(&row); err != nil {
 			return err
 		}
-		n := new(nodes.Node)
 		if err := json.Unmarshal(row, n); err != nil {
 			return fmt.Errorf("read a node: %w", err)
 		}
-		st.Nodes = append(st.Nodes, n)
+		st.Nodes = append(st.Nodes, n.Empty()) // what the text says of it is as old as the last event about the node
 	}
 	return rows.Err()
 }

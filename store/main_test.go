@@ -8,13 +8,15 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"fairslice/nodes"
 	"fairslice/queue"
 	"fairslice/store"
 	"fairslice/store/storetest"
 )
 
-func TestMain(m *testing.M) { storetest.Main(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(storetest.Wrap(m)) }
 
 // writer does what the engine does: events into the Book, then the batch into the store.
 type writer struct {

@@ -75,35 +75,44 @@ func (st *statements) addElements(enc *encoder, rows []ElementRow) {
 	}
 }
 
-func (st *statements) addNodes(enc *encoder, ns []*nodes.Node, joined []nodes.ID) {
+func (st *statements) addNodes(enc *encoder, ns []*nodes.Node, d *derived) {
 	var (
-		id, row, gpuNode, uuid, model      []string
-		slots, usedSlots                   []int32
-		memory, usedMemory, capacity, used []int64
-		seen                               = make(map[nodes.ID]bool, len(ns))
-		gone                               []string // nodes whose vanished GPUs must go
+		id, row, heldID, gpuNode, uuid, model []string
+		slots, usedSlots, heldSlots           []int32
+		memory, usedMemory, heldMemory        []int64
+		capacity, used                        []int64
+		seen                                  = make(map[nodes.ID]bool, len(ns))
+		gone                                  []string // nodes whose vanished GPUs must go
 	)
 	for _, n := range ns {
 		if seen[n.ID] {
 			continue
 		}
 		seen[n.ID] = true
-		id, row = append(id, text(string(n.ID))), append(row, enc.json(n))
-		slots, usedSlots = append(slots, int32(n.Slots)), append(usedSlots, int32(n.UsedSlots))
-		memory, usedMemory = append(memory, n.Memory), append(usedMemory, n.UsedMemory)
+		name := text(string(n.ID))
+		if d.changed != nil && !d.changed[n.ID] {
+			heldID, heldSlots, heldMemory = append(heldID, name), append(heldSlots, int32(n.UsedSlots)), append(heldMemory, n.UsedMemory)
+		} else {
+			id, row = append(id, name), append(row, enc.json(n))
+			slots, usedSlots = append(slots, int32(n.Slots)), append(usedSlots, int32(n.UsedSlots))
+			memory, usedMemory = append(memory, n.Memory), append(usedMemory, n.UsedMemory)
+		}
 		for i := range n.GPUs {
 			g := &n.GPUs[i]
-			gpuNode, uuid, model = append(gpuNode, text(string(n.ID))), append(uuid, text(g.UUID)), append(model, text(g.Model))
+			gpuNode, uuid, model = append(gpuNode, name), append(uuid, text(g.UUID)), append(model, text(g.Model))
 			capacity, used = append(capacity, int64(g.Capacity)), append(used, int64(g.Used))
 		}
 	}
 	if len(id) > 0 {
 		st.batch.Queue(upsertNodes, id, slots, memory, usedSlots, usedMemory, row)
 	}
+	if len(heldID) > 0 {
+		st.batch.Queue(updateNodes, heldID, heldSlots, heldMemory)
+	}
 	if len(uuid) > 0 {
 		st.batch.Queue(upsertGPUs, gpuNode, uuid, model, capacity, used)
 	}
-	for _, n := range joined {
+	for _, n := range d.joined {
 		if seen[n] {
 			gone = append(gone, text(string(n)))
 		}

@@ -60,6 +60,10 @@ const upsertNodes = `INSERT INTO nodes (id, slots, memory, used_slots, used_memo
 	ON CONFLICT (id) DO UPDATE SET slots = excluded.slots, memory = excluded.memory,
 		used_slots = excluded.used_slots, used_memory = excluded.used_memory, row = excluded.row`
 
+// What is held changes with each start and end, the rest of a node hardly ever; so most commits leave row alone.
+const updateNodes = `UPDATE nodes SET used_slots = us, used_memory = um
+	FROM unnest($1::text[], $2::int[], $3::bigint[]) t(i, us, um) WHERE id = i`
+
 // A node has several GPUs and a batch touches few of them: rows that stay the same are only looked at.
 const upsertGPUs = `INSERT INTO gpus (node, uuid, model, capacity, used)
 	SELECT n, u, m, c, us FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[]) t(n, u, m, c, us)
@@ -113,7 +117,7 @@ func prepare(b *Batch) (*statements, error) {
 		}
 		st.batch.Queue(deleteSlices, job, idx, attempt)
 	}
-	st.addNodes(enc, b.Nodes, d.joined)
+	st.addNodes(enc, b.Nodes, d)
 	st.addSlices(d.taken)
 	st.addCharges(d.charges)
 	st.addQueues(b.Queues)

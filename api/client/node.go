@@ -96,6 +96,8 @@ func (n *Node) connect(ctx context.Context, h Handler, pipes *sync.WaitGroup) (w
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	up := &upstream{stream: n.nodes.Connect(ctx)}
+	hangUp(ctx, up.stream)
+	defer leaveWith(ctx, up.stream.CloseRequest)()
 	defer func() { cancel(); _ = up.stream.CloseResponse() }() // reports the cancellation
 	if err := up.send(&pb.NodeUp{Kind: &pb.NodeUp_Hello{Hello: wire.FromHello(h.Hello())}}); err != nil && !errors.Is(err, io.EOF) {
 		return false, coded(err)
@@ -131,6 +133,12 @@ func (n *Node) connect(ctx context.Context, h Handler, pipes *sync.WaitGroup) (w
 			go func() { defer pipes.Done(); n.pipe(outer, order, h) }()
 		}
 	}
+}
+
+// leaveWith ends a stream's requests with ctx. net/http notices that the context of an HTTP/2 call has ended only
+// when it is not waiting for the next part of the request, so without this a silent stream outlives it.
+func leaveWith(ctx context.Context, closeRequest func() error) (stop func() bool) {
+	return context.AfterFunc(ctx, func() { _ = closeRequest() })
 }
 
 func ended(err error) error {

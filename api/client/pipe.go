@@ -21,6 +21,8 @@ func (n *Node) pipe(ctx context.Context, o queue.PipeOrder, h Handler) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	p := &pipe{stream: n.nodes.Pipe(ctx)}
+	hangUp(ctx, p.stream)
+	defer leaveWith(ctx, p.stream.CloseRequest)()
 	if err := p.send(&pb.PipeUp{Id: o.Pipe}); err != nil {
 		n.log.WarnContext(ctx, "pipe not opened", "job_id", o.ID.String(), "error", err)
 		return

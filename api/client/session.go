@@ -45,6 +45,12 @@ func coded(err error) error {
 	return wire.Errorf(wire.Unavailable, "%v", err)
 }
 
+// hangUp makes the end of ctx end a stream: net/http's HTTP/2 does not look at ctx while it waits for
+// more of the request's body, which for a conversation is nearly always.
+func hangUp(ctx context.Context, stream interface{ CloseRequest() error }) {
+	context.AfterFunc(ctx, func() { _ = stream.CloseRequest() }) // closing twice is harmless
+}
+
 // Session is a terminal tied to a job. One goroutine may Recv beside others that Send.
 type Session struct {
 	stream *connect.BidiStreamForClient[pb.AttachRequest, pb.AttachResponse]
@@ -64,6 +70,8 @@ func (u *Users) Attach(ctx context.Context, job queue.JobID, takeover bool, rows
 	err = u.config.retry(ctx, ifNotSent, func() error {
 		lasting, cancel := context.WithCancel(ctx)
 		stream := pbconnect.NewUsersClient(client, u.base).Attach(lasting)
+		hangUp(lasting, stream)
+		leaveWith(lasting, stream.CloseRequest)
 		err := stream.Send(&pb.AttachRequest{Kind: &pb.AttachRequest_Open{Open: &pb.AttachOpen{
 			Job: int64(job), Takeover: takeover, Size: &pb.WindowSize{Rows: uint32(rows), Cols: uint32(cols)}}}})
 		if errors.Is(err, io.EOF) { // Connect's word for "ask Receive"

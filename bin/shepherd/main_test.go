@@ -24,6 +24,7 @@ func setUp(t testing.TB) (context.Context, *cgroup.Manager, *shepherd.Client) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { groups.Remove() })
 	program := filepath.Join(t.TempDir(), "shepherd")
 	if out, err := exec.CommandContext(ctx, "go", "build", "-o", program, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -32,11 +33,7 @@ func setUp(t testing.TB) (context.Context, *cgroup.Manager, *shepherd.Client) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		c.Close()
-		for range c.Events() { // its end
-		}
-	})
+	t.Cleanup(c.Close)
 	return ctx, groups, c
 }
 

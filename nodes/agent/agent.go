@@ -263,8 +263,8 @@ func (a *Agent) Assign(as queue.Assignment) {
 		at.reportAgain()
 		return
 	}
-	r := &record{Assignment: as, Stage: accepted, BootID: a.bootID}
-	if err := a.spool.write(key, r); err != nil {
+	r := newRecord(as, a.bootID)
+	if err := a.spool.create(key, r); err != nil {
 		// Not taken: the disk is full or broken. The attempt goes back, and this node is avoided by its back-off.
 		a.cfg.Logger.Error("assignment refused", "attempt", key, "error", err)
 		a.report(queue.Report{ID: as.ID, Attempt: as.Attempt, At: a.cfg.Now(), Kind: queue.ReportFailed, Code: "spool", Detail: err.Error()})
@@ -310,7 +310,7 @@ func (a *Agent) forget(at *attempt) {
 		})
 		return
 	}
-	a.remove(at)
+	a.wg.Go(func() { a.remove(at) }) // the connection's goroutine must not wait for files
 }
 
 func (a *Agent) remove(at *attempt) {
@@ -345,7 +345,7 @@ func (a *Agent) Running() []RunningJob {
 		u, _ := at.usageNow()
 		as := r.Assignment
 		out = append(out, RunningJob{ID: at.id, User: as.Owner.User, Queue: as.Queue, Slices: as.Alloc[0].Slices,
-			MemoryLimit: as.MemoryLimit, Usage: u})
+			MemoryLimit: r.MemoryLimit, Usage: u})
 	}
 	slices.SortFunc(out, func(x, y RunningJob) int {
 		return cmp.Or(cmp.Compare(x.ID.Job, y.ID.Job), cmp.Compare(x.ID.Index, y.ID.Index))

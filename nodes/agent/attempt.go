@@ -46,7 +46,7 @@ func (t *attempt) update(change func(*record)) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	change(t.rec)
-	return t.a.spool.write(t.key, t.rec)
+	return t.a.spool.update(t.key, t.rec)
 }
 
 // mustUpdate is update where there is nothing better to do than to go on: the fact is also in memory.
@@ -85,10 +85,10 @@ func (t *attempt) run(ctx context.Context) {
 	case r.BootID != t.a.bootID:
 		t.finish(exit{lost: true, detail: "the node was rebooted", at: t.a.cfg.Now()})
 		return
-	case r.Stage == accepted:
-		exits, err = t.start(ctx)
-	default: // starting or running: noded was restarted
+	case t.restored:
 		exits, err = t.resume(ctx)
+	default:
+		exits, err = t.start(ctx)
 	}
 	if err != nil {
 		if ctx.Err() == nil {
@@ -173,7 +173,7 @@ func (t *attempt) obey(o queue.Order, k *killer) {
 	case queue.OrderResume:
 		t.stop(false)
 	case queue.OrderLimit:
-		t.mustUpdate(func(r *record) { r.Assignment.RunLimit, r.Assignment.MemoryLimit = o.RunLimit, o.MemoryLimit })
+		t.mustUpdate(func(r *record) { r.RunLimit, r.MemoryLimit = o.RunLimit, o.MemoryLimit })
 		if t.group != nil {
 			if _, err := t.a.cgroups.Create(t.key, t.groupLimits()); err != nil {
 				t.a.cfg.Logger.Warn("new memory limit not set", "attempt", t.key, "error", err)
@@ -224,7 +224,7 @@ func (t *attempt) limitTimer() <-chan time.Time {
 		return nil
 	}
 	var at time.Time
-	if l := r.Assignment.RunLimit; l > 0 {
+	if l := r.RunLimit; l > 0 {
 		at = r.Began.Add(l + r.StoppedFor)
 	}
 	if d := r.Assignment.Deadline; !d.IsZero() && (at.IsZero() || d.Before(at)) {

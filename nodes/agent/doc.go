@@ -2,15 +2,14 @@
 // until batchd has acknowledged them.
 //
 // One goroutine (attempt.run) lives an attempt's whole life; what it must not forget is in the
-// attempt's record in the spool, written before the act it describes:
+// attempt's record in the spool:
 //
-//	accepted ──▶ starting ──▶ running ──▶ ended ──▶ (acknowledged: everything of it is removed)
-//	    │            │            │
-//	    │            │            └ noded died: reconnect to the shepherd, or read the status file
-//	    │            └ noded died: the shepherd knows whether it was started
-//	    └ noded died: start it
+//	accepted ──▶ running ──▶ ended ──▶ (acknowledged: everything of it is removed)
+//	    │           │
+//	    │           └ noded died: reconnect to the shepherd, or read the status it left
+//	    └ noded died: the shepherd's file says whether it was started; if not, start it
 //
-// After a reboot (another boot id) whatever was starting or running is reported as lost.
+// After a reboot (another boot id) whatever was there is reported as lost.
 //
 // The spool is not fsynced: it survives the death of any process. After a power failure records may be
 // missing; batchd then finds that the node does not know the attempt, and settles it.

@@ -27,7 +27,8 @@ func (t *attempt) finish(x exit) {
 		rep.Status = int(x.status.WaitStatus)
 		rep.Detail = r.Detail
 	}
-	if r.Killing == "" && oom > 0 && failed(rep.Status) {
+	if r.Killing == "" && oom > 0 {
+		// Also when the script went on without the process that was killed: its result cannot be trusted.
 		rep.Verdict = queue.TermMemLimit
 	}
 	if rep.Verdict == "" && !x.lost && oom == 0 && syscall.WaitStatus(x.status.WaitStatus).Signaled() && externally(syscall.WaitStatus(x.status.WaitStatus)) {
@@ -48,10 +49,6 @@ func (t *attempt) finishedAt(x exit) time.Time {
 	}
 	return x.at
 }
-
-// failed says that the status is not that of success. A job whose child was killed for memory, and
-// that went on and succeeded, has succeeded.
-func failed(status int) bool { return status != 0 }
 
 // externally says whether a signal came from outside: one that a program does not raise by its own faults.
 func externally(s syscall.WaitStatus) bool {
@@ -94,7 +91,7 @@ func (t *attempt) postExec(r record, rep queue.Report) {
 	}
 	s := shepherd.Start{
 		Key: t.key + ".post", Argv: []string{"/bin/sh", "-c", as.Spec.PostExec}, Dir: r.CWD,
-		Env: append(t.environment(as, r.CWD), fmt.Sprintf("LSB_JOBEXIT_STAT=%d", max(rep.Status, 0)),
+		Env: append(append(t.environment(as, r.CWD), t.group.Env()...), fmt.Sprintf("LSB_JOBEXIT_STAT=%d", max(rep.Status, 0)),
 			"LSB_JOBEXIT_INFO="+string(rep.Verdict)),
 		UID: as.Owner.UID, GID: as.Owner.GID, Groups: as.Owner.Groups, Setuid: t.a.cfg.SwitchUser,
 		Umask: as.Spec.Umask, Cgroup: t.group.Ref(),

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,22 +24,30 @@ const (
 	ended    stage = "ended"
 )
 
-// record is what the spool keeps of an attempt.
+// record is what the spool keeps of an attempt: the assignment, which never changes, and progress.
 type record struct {
-	Assignment queue.Assignment `json:"assignment"`
-	Stage      stage            `json:"stage"`
-	BootID     string           `json:"boot_id"`
-	Pid        int              `json:"pid,omitempty"`
-	Began      time.Time        `json:"began,omitzero"`
-	Stdout     string           `json:"stdout,omitempty"`
-	Stderr     string           `json:"stderr,omitempty"`
-	StdoutFrom int64            `json:"stdout_from,omitempty"` // size of the file before this attempt, for bpeek
-	StderrFrom int64            `json:"stderr_from,omitempty"`
-	Note       string           `json:"note,omitempty"`
-	CWD        string           `json:"cwd,omitempty"`
-	Stopped    bool             `json:"stopped,omitempty"`
-	StoppedAt  time.Time        `json:"stopped_at,omitzero"`
-	StoppedFor time.Duration    `json:"stopped_for,omitempty"`
+	Assignment queue.Assignment
+	progress
+}
+
+// progress is the part of a record that changes.
+type progress struct {
+	Stage      stage         `json:"stage"`
+	BootID     string        `json:"boot_id"`
+	Pid        int           `json:"pid,omitempty"`
+	Began      time.Time     `json:"began,omitzero"`
+	Stdout     string        `json:"stdout,omitempty"`
+	Stderr     string        `json:"stderr,omitempty"`
+	StdoutFrom int64         `json:"stdout_from,omitempty"` // size of the file before this attempt, for bpeek
+	StderrFrom int64         `json:"stderr_from,omitempty"`
+	Note       string        `json:"note,omitempty"`
+	CWD        string        `json:"cwd,omitempty"`
+	Stopped    bool          `json:"stopped,omitempty"`
+	StoppedAt  time.Time     `json:"stopped_at,omitzero"`
+	StoppedFor time.Duration `json:"stopped_for,omitempty"`
+	// RunLimit and MemoryLimit are the assignment's, or what bmod made of them.
+	RunLimit    time.Duration `json:"run_limit,omitempty"`
+	MemoryLimit int64         `json:"memory_limit,omitempty"`
 	// Killing is the first cause that we acted on; it becomes the verdict.
 	Killing queue.Verdict `json:"killing,omitempty"`
 	Detail  string        `json:"detail,omitempty"`
@@ -47,7 +56,13 @@ type record struct {
 	BeganAcked bool `json:"began_acked,omitempty"`
 }
 
-// spool keeps records in one directory, a file for each attempt.
+func newRecord(as queue.Assignment, bootID string) *record {
+	return &record{as, progress{Stage: accepted, BootID: bootID, RunLimit: as.RunLimit, MemoryLimit: as.MemoryLimit}}
+}
+
+// spool keeps records in one directory, a file for each attempt: the assignment in the first line,
+// then a line for each change, the last of which counts. Appending is much cheaper than replacing a
+// file, and a line is one write, which the death of a process cannot tear.
 type spool struct{ dir string }
 
 func openSpool(dir string) (*spool, error) {
@@ -59,17 +74,38 @@ func openSpool(dir string) (*spool, error) {
 
 func (s *spool) path(key string) string { return filepath.Join(s.dir, key+".json") }
 
-// write replaces a record in one step, so that a reader finds the old or the new one, never a part.
-func (s *spool) write(key string, r *record) error {
-	data, err := json.Marshal(r)
+// create writes the record of a new attempt.
+func (s *spool) create(key string, r *record) error {
+	first, err := json.Marshal(&r.Assignment)
 	if err != nil {
 		return err
 	}
-	tmp := s.path(key) + ".new"
-	if err := os.WriteFile(tmp, data, 0o600); err != nil {
+	second, err := json.Marshal(&r.progress)
+	if err != nil {
 		return err
 	}
-	return os.Rename(tmp, s.path(key))
+	return s.write(key, os.O_CREATE|os.O_EXCL, append(append(first, '\n'), append(second, '\n')...))
+}
+
+// update appends the progress of an attempt.
+func (s *spool) update(key string, r *record) error {
+	line, err := json.Marshal(&r.progress)
+	if err != nil {
+		return err
+	}
+	return s.write(key, 0, append(line, '\n'))
+}
+
+func (s *spool) write(key string, flags int, data []byte) error {
+	f, err := os.OpenFile(s.path(key), os.O_WRONLY|os.O_APPEND|flags, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err2 := f.Close(); err == nil {
+		err = err2
+	}
+	return err
 }
 
 func (s *spool) remove(key string) error {
@@ -93,11 +129,7 @@ func (s *spool) load() (map[string]*record, []error) {
 		if !ok {
 			continue
 		}
-		r := &record{}
-		data, err := os.ReadFile(s.path(key))
-		if err == nil {
-			err = json.Unmarshal(data, r)
-		}
+		r, err := s.read(key)
 		if err == nil && r.Assignment.ID.AttemptKey(r.Assignment.Attempt) != key {
 			err = errors.New("its content is about another attempt")
 		}
@@ -109,4 +141,21 @@ func (s *spool) load() (map[string]*record, []error) {
 		out[key] = r
 	}
 	return out, bad
+}
+
+// read takes the assignment and the last whole line: only a power failure can leave a torn one behind it.
+func (s *spool) read(key string) (*record, error) {
+	data, err := os.ReadFile(s.path(key))
+	if err != nil {
+		return nil, err
+	}
+	lines := bytes.Split(data[:bytes.LastIndexByte(data, '\n')+1], []byte{'\n'})
+	if len(lines) < 3 { // two lines, and what is behind the last line break
+		return nil, errors.New("it is cut off")
+	}
+	r := &record{}
+	if err := json.Unmarshal(lines[0], &r.Assignment); err != nil {
+		return nil, err
+	}
+	return r, json.Unmarshal(lines[len(lines)-2], &r.progress)
 }

@@ -47,8 +47,8 @@ func (t *attempt) cred() shepherd.Cred {
 }
 
 func (t *attempt) groupLimits() cgroup.Limits {
-	as := t.snapshot().Assignment
-	return cgroup.Limits{Memory: as.MemoryLimit, CPUs: float64(max(as.Alloc[0].Slots, 1))}
+	r := t.snapshot()
+	return cgroup.Limits{Memory: r.MemoryLimit, CPUs: float64(max(r.Assignment.Alloc[0].Slots, 1))}
 }
 
 // start prepares the attempt and starts its command.
@@ -76,9 +76,10 @@ func (t *attempt) start(ctx context.Context) (<-chan exit, error) {
 	if s.Stderr.Path != "" && !s.Stderr.Truncate {
 		r.StderrFrom = t.sizeOf(s.Stderr.Path)
 	}
-	t.mustUpdate(func(rec *record) {
-		rec.Stage, rec.StdoutFrom, rec.StderrFrom, rec.CWD = starting, r.StdoutFrom, r.StderrFrom, s.Dir
-	})
+	// Not written before the start: whether the shepherd has started it, its own file says (resume).
+	t.mu.Lock()
+	t.rec.Stage, t.rec.StdoutFrom, t.rec.StderrFrom, t.rec.CWD = starting, r.StdoutFrom, r.StderrFrom, s.Dir
+	t.mu.Unlock()
 	st, exits, err := t.a.flock.start(ctx, s)
 	if err != nil {
 		return nil, t.startFailure(err, as)
@@ -96,6 +97,7 @@ func (t *attempt) started(st shepherd.Started) {
 			r.StdoutFrom, r.StderrFrom = 0, 0
 		}
 	})
+	t.group.Know(st.Pid)
 	t.a.report(t.beganReport(t.snapshot()))
 }
 
@@ -108,10 +110,17 @@ func (t *attempt) resume(ctx context.Context) (<-chan exit, error) {
 	switch {
 	case err != nil:
 		return nil, &failure{code: "internal", detail: err.Error()}
-	case was && t.snapshot().Stage == starting:
-		t.started(st)
-		return exits, nil
 	case was:
+		if t.group == nil { // every process is gone, and with them the group where no cgroup keeps it
+			if t.group, err = t.a.cgroups.Create(t.key, t.groupLimits()); err != nil {
+				return nil, &failure{code: "cgroup", detail: err.Error()}
+			}
+		}
+		if t.snapshot().Stage != running {
+			t.mustUpdate(func(r *record) { r.CWD = r.Assignment.CWD })
+			t.started(st)
+		}
+		t.group.Know(st.Pid)
 		return exits, nil
 	case t.snapshot().Stage == running:
 		// It ran, and its files are gone: nobody knows how it ended.
@@ -156,7 +165,9 @@ func (t *attempt) makeJobDir() error {
 	}{"script": {as.Script, 0o500}, "hosts": {hostFile(as), 0o400}}
 	for name, f := range files {
 		p := filepath.Join(dir, name)
-		_ = os.Remove(p) // of an earlier try; it may be read-only
+		if t.restored {
+			_ = os.Remove(p) // of an earlier try; it may be read-only
+		}
 		if err := os.WriteFile(p, f.data, f.mode); err != nil {
 			return err
 		}
@@ -191,7 +202,8 @@ func (t *attempt) command(as queue.Assignment) (shepherd.Start, error) {
 		return shepherd.Start{}, err
 	}
 	s := shepherd.Start{
-		Key: t.key, Argv: scriptArgv(as, filepath.Join(t.jobDir(), "script")), Env: t.environment(as, cwd), Dir: cwd,
+		Key: t.key, Argv: scriptArgv(as, filepath.Join(t.jobDir(), "script")), Dir: cwd,
+		Env: append(t.environment(as, cwd), t.group.Env()...),
 		UID: as.Owner.UID, GID: as.Owner.GID, Groups: as.Owner.Groups, Setuid: t.a.cfg.SwitchUser, Umask: spec.Umask,
 		Stdin: as.Stdin, Cgroup: t.group.Ref(), Rlimits: rlimits(spec.Limits),
 	}
@@ -347,7 +359,7 @@ func (t *attempt) contained(as queue.Assignment, s shepherd.Start) (shepherd.Sta
 		return s, &failure{code: "image", detail: err.Error(), jobFault: true, exitCode: exitCannotRun, verdict: queue.TermOther}
 	}
 	s.Argv = argv
-	s.Env = append(env, "FAIRSLICE_ATTEMPT="+t.key)
+	s.Env = append(env, t.group.Env()...)
 	return s, nil
 }
 
@@ -373,7 +385,7 @@ func (t *attempt) preExec(ctx context.Context, as queue.Assignment, job shepherd
 	s := job
 	s.Key = t.key + ".pre"
 	s.Argv = []string{"/bin/sh", "-c", as.Spec.PreExec}
-	s.Env, s.TTY, s.Pipe, s.Stdin, s.Fallback = t.environment(as, job.Dir), false, false, "", ""
+	s.Env, s.TTY, s.Pipe, s.Stdin, s.Fallback = append(t.environment(as, job.Dir), t.group.Env()...), false, false, "", ""
 	s.Stdout, s.Stderr = shepherd.Output{}, shepherd.Output{}
 	defer t.a.flock.forget(s.Key)
 	_, exits, err := t.a.flock.start(ctx, s)

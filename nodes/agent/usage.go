@@ -21,7 +21,8 @@ type meter struct {
 	sum     int64 // bytes
 }
 
-// sample reads consumption and ends a job that exceeds its memory where no cgroup holds it.
+// sample reads consumption. It ends a job that exceeds its memory where no cgroup holds it, and the
+// rest of one of which the kernel has killed a process for it.
 func (t *attempt) sample(k *killer) {
 	if t.group == nil {
 		return
@@ -32,8 +33,9 @@ func (t *attempt) sample(k *killer) {
 	}
 	t.mu.Lock()
 	t.usage.add(u, t.group, t.rec.Pid)
-	limit := t.rec.Assignment.MemoryLimit
-	over := t.a.cgroups.Mode() == cgroup.None && limit > 0 && u.Memory > limit && t.rec.Killing == ""
+	limit := t.rec.MemoryLimit
+	over := t.rec.Killing == "" && (u.OOMKills > 0 ||
+		t.a.cgroups.Mode() == cgroup.None && limit > 0 && u.Memory > limit)
 	t.mu.Unlock()
 	if over {
 		t.mustUpdate(func(r *record) { r.Killing = queue.TermMemLimit })

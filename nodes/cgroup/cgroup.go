@@ -152,7 +152,7 @@ func (m *Manager) List() ([]string, error) {
 	return names, nil
 }
 
-// Remove deletes the parent, once no group is left in it: for an installation that goes, and for tests.
+// Remove deletes the parent and the groups in it, none of which may have a process: for an installation that goes, and for tests.
 func (m *Manager) Remove() error {
 	switch m.mode {
 	case V1:
@@ -282,6 +282,14 @@ func (g *Group) Env() []string {
 		env = append(env, markVariable+m.mark)
 	}
 	return env
+}
+
+// Know tells the group of a process of its own. Only mode None needs it, for a first process that clears its environment
+// before anybody has looked; that is as good as the mark then.
+func (g *Group) Know(pid int) {
+	if m, ok := g.kind.(*marked); ok {
+		m.know(pid)
+	}
 }
 
 // Ref returns the group as text for Join, which may be called in another process. It is empty in mode None.

@@ -37,16 +37,18 @@ func eachMode(t *testing.T, test func(t *testing.T, m *Manager)) {
 		if found.v1.memory == "" || err != nil {
 			t.Skip("no usable v1 hierarchy: ", err)
 		}
-		t.Cleanup(func() { v1{roots}.remove() })
-		test(t, &Manager{mode: V1, parent: parent, roots: roots})
+		m := &Manager{mode: V1, parent: parent, roots: roots}
+		t.Cleanup(func() { m.Remove() })
+		test(t, m)
 	})
 	t.Run("v2", func(t *testing.T) {
 		dir := filepath.Join(found.v2, parent)
 		if err := os.MkdirAll(dir, 0o755); found.v2 == "" || err != nil {
 			t.Skip("no usable unified hierarchy: ", err)
 		}
-		t.Cleanup(func() { v2{dir}.remove() })
-		test(t, &Manager{mode: V2, parent: parent, roots: dirs{unified: dir}})
+		m := &Manager{mode: V2, parent: parent, roots: dirs{unified: dir}}
+		t.Cleanup(func() { m.Remove() })
+		test(t, m)
 	})
 }
 
@@ -263,6 +265,48 @@ func TestLimitsCanChange(t *testing.T) {
 	})
 }
 
+func TestOwnSessionIsNotTheGroups(t *testing.T) {
+	eachMode(t, func(t *testing.T, m *Manager) {
+		g := create(t, m, "same-session", Limits{})
+		err := g.Start(func(attr *syscall.SysProcAttr) error {
+			pid, err := syscall.ForkExec("/bin/sleep", []string{"sleep", "300"}, &syscall.ProcAttr{Env: g.Env(), Sys: attr})
+			if err != nil {
+				return err
+			}
+			defer syscall.Wait4(pid, nil, 0, nil)
+			defer syscall.Kill(pid, syscall.SIGKILL)
+			eventually(t, "only the process is seen", func() bool { p, _ := g.Pids(); return slices.Equal(p, []int{pid}) })
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestKnownProcessWithoutMarkIsFound(t *testing.T) {
+	eachMode(t, func(t *testing.T, m *Manager) {
+		g := create(t, m, "nameless", Limits{})
+		var pid int
+		err := g.Start(func(attr *syscall.SysProcAttr) (err error) {
+			attr.Setsid = true
+			pid, err = syscall.ForkExec("/bin/sh", []string{"sh", "-c", "(sleep 300 &); sleep 300; :"}, &syscall.ProcAttr{Sys: attr})
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.Know(pid)
+		eventually(t, "all three are seen", func() bool { p, _ := g.Pids(); return len(p) == 3 })
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		go syscall.Wait4(pid, nil, 0, nil)
+		if err := g.Kill(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestStarterIsNeverAMember(t *testing.T) {
 	eachMode(t, func(t *testing.T, m *Manager) {
 		g := create(t, m, "birth", Limits{})
@@ -297,13 +341,7 @@ func BenchmarkBirth(b *testing.B) {
 		b.Fatal(err)
 	}
 	b.Logf("mode %v %s", m.Mode(), m.Reason())
-	defer func() {
-		if m.Mode() != None {
-			for _, d := range m.roots.all() {
-				removeTree(d)
-			}
-		}
-	}()
+	defer m.Remove()
 	for i := 0; b.Loop(); i++ {
 		g, err := m.Create(fmt.Sprint(i), Limits{Memory: 1 << 30, CPUs: 1})
 		if err != nil {

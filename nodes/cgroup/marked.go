@@ -127,8 +127,24 @@ func (g *marked) members(maxAge time.Duration) ([]process, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	ours := map[int]uint64{}
+	foreign := map[int]bool{} // sessions whose leader lives and is not known to be ours
+	own, err := unix.Getsid(0)
+	if err != nil {
+		return nil, err
+	}
 	for _, p := range all {
-		if p.mark == g.mark {
+		if p.pid != p.session {
+			continue
+		}
+		if started, known := g.known[p.pid]; p.mark == g.mark || known && started == p.started {
+			g.sessions[p.session] = true
+		} else {
+			foreign[p.session] = true
+		}
+	}
+	for _, p := range all {
+		// A process of the group that made no session of its own does not make ours, or a user's login, the group's.
+		if p.mark == g.mark && p.session != own && !foreign[p.session] {
 			g.sessions[p.session] = true
 		}
 	}
@@ -152,6 +168,18 @@ func (g *marked) members(maxAge time.Duration) ([]process, error) {
 		clear(g.sessions) // the number of a session may be given out again
 	}
 	return out, nil
+}
+
+func (g *marked) know(pid int) {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return
+	}
+	if p, ok := parseStat(pid, string(text)); ok {
+		g.mu.Lock()
+		g.known[pid] = p.started
+		g.mu.Unlock()
+	}
 }
 
 func (g *marked) ref() string { return "" }

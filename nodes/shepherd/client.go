@@ -239,8 +239,8 @@ func (c *Client) feed() {
 }
 
 // Events delivers every exit at least once, until it is acknowledged; the same one can come again on another
-// connection. Its status file is in place. The channel is closed after Close, or once the shepherd's process has ended:
-// then Adopt what was not delivered.
+// connection, and that of a short job before Start has returned. Its status is on disk. The channel is closed after
+// Close, or once the shepherd's process has ended: then Adopt what was not delivered.
 func (c *Client) Events() <-chan Exited { return c.events }
 
 // Socket returns the path by which this shepherd can be reached.

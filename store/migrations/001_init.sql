@@ -73,7 +73,7 @@ CREATE TABLE nodes (
     memory      bigint NOT NULL CHECK (memory >= 0),
     used_slots  int NOT NULL,
     used_memory bigint NOT NULL,
-    row         json NOT NULL, -- the whole node; the columns are for the CHECKs and for people
+    row         json NOT NULL, -- the node; what is held in it may be old: the columns say, and a Book counts it from the live attempts
     CONSTRAINT slots_fit CHECK (used_slots BETWEEN 0 AND slots),
     CONSTRAINT memory_fits CHECK (used_memory BETWEEN 0 AND memory)
 ) WITH (fillfactor = 50);

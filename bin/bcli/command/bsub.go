@@ -13,6 +13,7 @@ import (
 	"fairslice/bin/bcli/show"
 	"fairslice/queue"
 	"fairslice/queue/bsub"
+	"fairslice/queue/option"
 )
 
 func bsubCommand() *command { return &command{Command: *bsub.Command, raw: runBsub} }
@@ -64,14 +65,10 @@ func readScriptFile(name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, queue.MaxScript+1))
 }
 
-// harmless says that a bsub or bmod command line only asks for help, so that nobody need be asked.
-func harmless(args []string) bool {
-	return len(args) > 0 && (args[0] == "-h" || args[0] == "--help" || args[0] == "-help" || args[0] == "-V" || args[0] == "--version")
-}
-
-// site asks batchd what command lines mean here: units, limits, names. ok is false where it has told of a failure.
-func (c *call) site(args []string) (u Users, site *pb.ClusterResponse, ok bool) {
-	if harmless(args) {
+// site asks batchd what command lines mean here: units, limits, names. A command line that is wrong by
+// itself, or asks for help, needs none of it. ok is false where it has told of a failure.
+func (c *call) site(table *option.Command, args []string) (u Users, site *pb.ClusterResponse, ok bool) {
+	if p, err := table.Parse(args); err != nil || p.Help || p.Version {
 		return nil, nil, true
 	}
 	u, ok = c.connect()
@@ -87,7 +84,7 @@ func (c *call) site(args []string) (u Users, site *pb.ClusterResponse, ok bool) 
 }
 
 func runBsub(c *call, args []string) int {
-	u, site, ok := c.site(args)
+	u, site, ok := c.site(bsub.Command, args)
 	if !ok {
 		return failed
 	}
@@ -101,9 +98,6 @@ func runBsub(c *call, args []string) int {
 	c.notes(s.Notes)
 	if s.CheckOnly {
 		return 0
-	}
-	if u == nil {
-		return c.fail("bsub: -h and -V stand alone")
 	}
 	env := make([][]byte, len(s.Env))
 	for i, v := range s.Env {
@@ -150,7 +144,7 @@ func (c *call) sessionConfig(u Users, job queue.JobID, kind queue.Interactive, t
 }
 
 func runBmod(c *call, args []string) int {
-	u, site, ok := c.site(args)
+	u, site, ok := c.site(bsub.ModCommand, args)
 	if !ok {
 		return failed
 	}
@@ -164,9 +158,6 @@ func runBmod(c *call, args []string) int {
 	c.notes(m.Notes)
 	if !c.legal(m.Refs) {
 		return failed
-	}
-	if u == nil {
-		return c.fail("bmod: -h and -V stand alone")
 	}
 	list, err := u.Control(c.ctx, queue.Control{Op: queue.OpModify, Select: queue.Selection{IDs: m.Refs}, Options: m.Options})
 	if err != nil {

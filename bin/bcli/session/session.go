@@ -17,7 +17,8 @@ import (
 	"fairslice/queue"
 )
 
-// Stream is one attachment to a session. One goroutine may Send while another receives.
+// Stream is one attachment to a session. One goroutine may Send while another receives. Both end with
+// the context that Attach was given.
 type Stream interface {
 	Send(queue.PipeFrame) error
 	Recv() (*pb.AttachResponse, error)
@@ -54,13 +55,12 @@ type run struct {
 	ctx      context.Context
 	cancel   context.CancelFunc
 
-	started  bool // the job runs, or did
 	reading  bool // standard input is being read
 	announce text
 
 	mu        sync.Mutex
 	tied      bool // an attachment is up
-	running   bool // started, for the goroutine of the signals
+	running   bool // the job runs, or did
 	taken     bool // the user has taken the job back before its start
 	interrupt bool // the user wants out while batchd is away
 }
@@ -219,12 +219,9 @@ func (r *run) state(j *pb.Job) {
 
 // tie begins to read standard input, and makes the terminal raw: from now on it is the job's.
 func (r *run) tie() {
-	if !r.started {
-		r.started = true
-		r.mu.Lock()
-		r.running = true
-		r.mu.Unlock()
-	}
+	r.mu.Lock()
+	r.running = true
+	r.mu.Unlock()
 	if r.Pty {
 		r.terminal.Raw()
 	}

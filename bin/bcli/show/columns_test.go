@@ -81,18 +81,18 @@ func TestFormatValues(t *testing.T) {
 
 func TestFormatRefuses(t *testing.T) {
 	for format, want := range map[string]string{
-		"jobid nosuch":          "known fields: jobid jobindex stat",
-		"":                      "names no field",
-		"delimiter='|'":         "names no field",
-		"jobid delimiter=''":    "exactly one character",
-		"jobid delimiter='ab'":  "exactly one character",
-		"jobid delimiter='a":    "exactly one character",
+		"jobid nosuch":           "known fields: jobid jobindex stat",
+		"":                       "names no field",
+		"delimiter='|'":          "names no field",
+		"jobid delimiter=''":     "exactly one character",
+		"jobid delimiter='ab'":   "exactly one character",
+		"jobid delimiter='a":     "exactly one character",
 		"jobid delimiter=\"\n\"": "exactly one character",
-		"jobid:0":               "a width is",
-		"jobid:x":               "a width is",
-		"jobid:5:G":             "takes no unit",
-		"mem:5:Q":               "a unit is",
-		"jobid:5:G:7":           "field:width:unit",
+		"jobid:0":                "a width is",
+		"jobid:x":                "a width is",
+		"jobid:5:G":              "takes no unit",
+		"mem:5:Q":                "a unit is",
+		"jobid:5:G:7":            "field:width:unit",
 	} {
 		if _, err := ParseFormat(JobFields, format); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", format, err, want)

@@ -51,8 +51,9 @@ func JobLong(b []byte, j *pb.Job, st *Style, folded bool) []byte {
 	b = append(b, thresholds...)
 	if r := resReq(j); r != "" {
 		b = append(b, "\n RESOURCE REQUIREMENT DETAILS:\n"...)
-		b = Paragraph(b, " Combined: "+r, folded)
-		b = Paragraph(b, " Effective: "+r, folded)
+		// As LSF has it: the first is never folded, and the second ends in a blank.
+		b = Paragraph(b, " Combined: "+r, false)
+		b = Paragraph(b, " Effective: "+r+" ", folded)
 	}
 	return gpuBlock(b, j, folded)
 }
@@ -110,7 +111,7 @@ func jobLine(j *pb.Job, st *Style) string {
 	sp := j.GetSpec()
 	var p parts
 	p.add("Job", string(st.id(nil, j)))
-	p.add("Job Name", Name(j))
+	p.add("Job Name", givenName(j))
 	p.add("User", j.GetOwner().GetUser())
 	p.add("User Group", sp.GetAccount())
 	p.add("Project", sp.GetProject())
@@ -127,12 +128,20 @@ func jobLine(j *pb.Job, st *Style) string {
 	return p.String()
 }
 
+// givenName is the name when the user gave one: long listings show the command anyway.
+func givenName(j *pb.Job) string {
+	if j.GetSpec().GetName() == "" {
+		return ""
+	}
+	return Name(j)
+}
+
 // HistoryLine is the first line of bhist -l: a job without state and queue, which change.
 func HistoryLine(j *pb.Job) string {
 	sp := j.GetSpec()
 	var p parts
 	p.add("Job", ID(j))
-	p.add("Job Name", Name(j))
+	p.add("Job Name", givenName(j))
 	p.add("User", j.GetOwner().GetUser())
 	p.add("User Group", sp.GetAccount())
 	p.add("Project", sp.GetProject())

@@ -54,10 +54,9 @@ Mon Oct 26 17:46:17: Resource usage collected.
  loadStop    -     -     -     -       -     -    -     -     -      -      -  
 
  RESOURCE REQUIREMENT DETAILS:
- Combined: select[type == local] order[r15s:pg] rusage[mem=123.00] span[hosts=1
-                     ]
+ Combined: select[type == local] order[r15s:pg] rusage[mem=123.00] span[hosts=1]
  Effective: select[type == local] order[r15s:pg] rusage[mem=123.00] span[hosts=
-                     1]
+                     1] 
 `
 
 func TestJobLong(t *testing.T) {
