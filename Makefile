@@ -8,7 +8,6 @@ LDFLAGS   := -s -w -X main.version=$(VERSION)
 # noded must not be linked with "-z now".
 export CGO_CFLAGS := -O2 -g -Wno-deprecated-declarations
 LAZY      := -extldflags=-Wl,-z,lazy
-COMMANDS  := $(shell cat bin/bcli/commands.txt 2>/dev/null)
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@latest
 
 .DEFAULT_GOAL := help
@@ -23,7 +22,7 @@ build: ## build everything into out/
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(OUT)/enter ./nodes/apptainer/enter
 	$(GO) build -trimpath -ldflags '$(LDFLAGS) $(LAZY)' -o $(OUT)/noded ./bin/noded
 	OUT=$(CURDIR)/$(OUT)/simdriver sh nodes/fgpu/simdriver/build.sh
-	@for c in $(COMMANDS); do ln -sf bcli $(OUT)/$$c; done
+	@for c in $$($(OUT)/bcli --commands); do ln -sf bcli $(OUT)/$$c; done
 
 setup: ## install what is missing (PostgreSQL, Apptainer, a C compiler); changes nothing when all is there
 	@bash etc/setup.sh

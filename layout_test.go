@@ -51,6 +51,7 @@ var layout = map[string][]string{
 	"api/client": {"nodes", "images", "queue", "accounting", "backfill", "api/pb/...", "api/wire", "api/pki"},
 	"web":        {"nodes", "images", "queue", "accounting", "backfill", "api/..."},
 	"etc":        {},
+	"test":       {"..."}, // tests only
 
 	"bin/...": {"..."},
 	// Scripts run bcli thousands of times: whatever it imports, each run pays for.

@@ -731,6 +731,7 @@ type BeganReport struct {
 	Stderr        string                 `protobuf:"bytes,5,opt,name=stderr,proto3" json:"stderr,omitempty"`
 	Image         string                 `protobuf:"bytes,6,opt,name=image,proto3" json:"image,omitempty"`
 	Note          string                 `protobuf:"bytes,7,opt,name=note,proto3" json:"note,omitempty"`
+	Ran           int64                  `protobuf:"varint,8,opt,name=ran,proto3" json:"ran,omitempty"` // since when, by the node's clock
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -812,6 +813,13 @@ func (x *BeganReport) GetNote() string {
 		return x.Note
 	}
 	return ""
+}
+
+func (x *BeganReport) GetRan() int64 {
+	if x != nil {
+		return x.Ran
+	}
+	return 0
 }
 
 type EndedReport struct {
@@ -1782,7 +1790,7 @@ const file_fairslice_v1_nodes_proto_rawDesc = "" +
 	"\astopped\x18\x06 \x01(\v2\x1b.fairslice.v1.StoppedReportH\x00R\astopped\x123\n" +
 	"\x06failed\x18\a \x01(\v2\x19.fairslice.v1.StartFailedH\x00R\x06failed\x12\x0e\n" +
 	"\x02at\x18\b \x01(\x03R\x02atB\x06\n" +
-	"\x04kind\"\x9f\x01\n" +
+	"\x04kind\"\xb1\x01\n" +
 	"\vBeganReport\x12\x10\n" +
 	"\x03pid\x18\x01 \x01(\x05R\x03pid\x12\x12\n" +
 	"\x04home\x18\x02 \x01(\tR\x04home\x12\x10\n" +
@@ -1790,7 +1798,8 @@ const file_fairslice_v1_nodes_proto_rawDesc = "" +
 	"\x06stdout\x18\x04 \x01(\tR\x06stdout\x12\x16\n" +
 	"\x06stderr\x18\x05 \x01(\tR\x06stderr\x12\x14\n" +
 	"\x05image\x18\x06 \x01(\tR\x05image\x12\x12\n" +
-	"\x04note\x18\a \x01(\tR\x04note\"\xac\x01\n" +
+	"\x04note\x18\a \x01(\tR\x04note\x12\x10\n" +
+	"\x03ran\x18\b \x01(\x03R\x03ran\"\xac\x01\n" +
 	"\vEndedReport\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\x05R\x06status\x12\x18\n" +
 	"\averdict\x18\x02 \x01(\tR\averdict\x12\x16\n" +

@@ -638,6 +638,7 @@ type ResReq struct {
 	OneHost       bool                   `protobuf:"varint,9,opt,name=one_host,json=oneHost,proto3" json:"one_host,omitempty"`
 	PerHost       int32                  `protobuf:"varint,10,opt,name=per_host,json=perHost,proto3" json:"per_host,omitempty"`
 	Cores         int32                  `protobuf:"varint,11,opt,name=cores,proto3" json:"cores,omitempty"`
+	GpuModel      string                 `protobuf:"bytes,12,opt,name=gpu_model,json=gpuModel,proto3" json:"gpu_model,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -747,6 +748,13 @@ func (x *ResReq) GetCores() int32 {
 		return x.Cores
 	}
 	return 0
+}
+
+func (x *ResReq) GetGpuModel() string {
+	if x != nil {
+		return x.GpuModel
+	}
+	return ""
 }
 
 type GPUOption struct {
@@ -1236,6 +1244,7 @@ type GPU struct {
 	Simulated     bool                   `protobuf:"varint,7,opt,name=simulated,proto3" json:"simulated,omitempty"`
 	Lost          bool                   `protobuf:"varint,8,opt,name=lost,proto3" json:"lost,omitempty"`
 	Used          int64                  `protobuf:"varint,9,opt,name=used,proto3" json:"used,omitempty"`
+	Excess        int64                  `protobuf:"varint,10,opt,name=excess,proto3" json:"excess,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1333,29 +1342,39 @@ func (x *GPU) GetUsed() int64 {
 	return 0
 }
 
+func (x *GPU) GetExcess() int64 {
+	if x != nil {
+		return x.Excess
+	}
+	return 0
+}
+
 type Node struct {
-	state           protoimpl.MessageState `protogen:"open.v1"`
-	Id              string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Alive           bool                   `protobuf:"varint,2,opt,name=alive,proto3" json:"alive,omitempty"`
-	Closed          bool                   `protobuf:"varint,3,opt,name=closed,proto3" json:"closed,omitempty"`
-	Reason          string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
-	ClosedBy        string                 `protobuf:"bytes,5,opt,name=closed_by,json=closedBy,proto3" json:"closed_by,omitempty"`
-	Since           int64                  `protobuf:"varint,6,opt,name=since,proto3" json:"since,omitempty"`
-	BootId          string                 `protobuf:"bytes,7,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
-	Slots           int32                  `protobuf:"varint,8,opt,name=slots,proto3" json:"slots,omitempty"`
-	Memory          int64                  `protobuf:"varint,9,opt,name=memory,proto3" json:"memory,omitempty"`
-	Gpus            []*GPU                 `protobuf:"bytes,10,rep,name=gpus,proto3" json:"gpus,omitempty"`
-	Consumables     string                 `protobuf:"bytes,11,opt,name=consumables,proto3" json:"consumables,omitempty"`
-	Type            string                 `protobuf:"bytes,12,opt,name=type,proto3" json:"type,omitempty"`
-	Model           string                 `protobuf:"bytes,13,opt,name=model,proto3" json:"model,omitempty"`
-	UsedSlots       int32                  `protobuf:"varint,14,opt,name=used_slots,json=usedSlots,proto3" json:"used_slots,omitempty"`
-	UsedMemory      int64                  `protobuf:"varint,15,opt,name=used_memory,json=usedMemory,proto3" json:"used_memory,omitempty"`
-	UsedConsumables string                 `protobuf:"bytes,16,opt,name=used_consumables,json=usedConsumables,proto3" json:"used_consumables,omitempty"`
-	Holders         int32                  `protobuf:"varint,17,opt,name=holders,proto3" json:"holders,omitempty"`
-	Taken           bool                   `protobuf:"varint,18,opt,name=taken,proto3" json:"taken,omitempty"`
-	MaxMemory       int64                  `protobuf:"varint,19,opt,name=max_memory,json=maxMemory,proto3" json:"max_memory,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	state             protoimpl.MessageState `protogen:"open.v1"`
+	Id                string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Alive             bool                   `protobuf:"varint,2,opt,name=alive,proto3" json:"alive,omitempty"`
+	Closed            bool                   `protobuf:"varint,3,opt,name=closed,proto3" json:"closed,omitempty"`
+	Reason            string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	ClosedBy          string                 `protobuf:"bytes,5,opt,name=closed_by,json=closedBy,proto3" json:"closed_by,omitempty"`
+	Since             int64                  `protobuf:"varint,6,opt,name=since,proto3" json:"since,omitempty"`
+	BootId            string                 `protobuf:"bytes,7,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
+	Slots             int32                  `protobuf:"varint,8,opt,name=slots,proto3" json:"slots,omitempty"`
+	Memory            int64                  `protobuf:"varint,9,opt,name=memory,proto3" json:"memory,omitempty"`
+	Gpus              []*GPU                 `protobuf:"bytes,10,rep,name=gpus,proto3" json:"gpus,omitempty"`
+	Consumables       string                 `protobuf:"bytes,11,opt,name=consumables,proto3" json:"consumables,omitempty"`
+	Type              string                 `protobuf:"bytes,12,opt,name=type,proto3" json:"type,omitempty"`
+	Model             string                 `protobuf:"bytes,13,opt,name=model,proto3" json:"model,omitempty"`
+	UsedSlots         int32                  `protobuf:"varint,14,opt,name=used_slots,json=usedSlots,proto3" json:"used_slots,omitempty"`
+	UsedMemory        int64                  `protobuf:"varint,15,opt,name=used_memory,json=usedMemory,proto3" json:"used_memory,omitempty"`
+	UsedConsumables   string                 `protobuf:"bytes,16,opt,name=used_consumables,json=usedConsumables,proto3" json:"used_consumables,omitempty"`
+	Holders           int32                  `protobuf:"varint,17,opt,name=holders,proto3" json:"holders,omitempty"`
+	Taken             bool                   `protobuf:"varint,18,opt,name=taken,proto3" json:"taken,omitempty"`
+	MaxMemory         int64                  `protobuf:"varint,19,opt,name=max_memory,json=maxMemory,proto3" json:"max_memory,omitempty"`
+	ExcessSlots       int32                  `protobuf:"varint,20,opt,name=excess_slots,json=excessSlots,proto3" json:"excess_slots,omitempty"`
+	ExcessMemory      int64                  `protobuf:"varint,21,opt,name=excess_memory,json=excessMemory,proto3" json:"excess_memory,omitempty"`
+	ExcessConsumables string                 `protobuf:"bytes,22,opt,name=excess_consumables,json=excessConsumables,proto3" json:"excess_consumables,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Node) Reset() {
@@ -1521,6 +1540,27 @@ func (x *Node) GetMaxMemory() int64 {
 	return 0
 }
 
+func (x *Node) GetExcessSlots() int32 {
+	if x != nil {
+		return x.ExcessSlots
+	}
+	return 0
+}
+
+func (x *Node) GetExcessMemory() int64 {
+	if x != nil {
+		return x.ExcessMemory
+	}
+	return 0
+}
+
+func (x *Node) GetExcessConsumables() string {
+	if x != nil {
+		return x.ExcessConsumables
+	}
+	return ""
+}
+
 var File_fairslice_v1_types_proto protoreflect.FileDescriptor
 
 const file_fairslice_v1_types_proto_rawDesc = "" +
@@ -1598,7 +1638,7 @@ const file_fairslice_v1_types_proto_rawDesc = "" +
 	"preference\x18\x02 \x01(\x05R\n" +
 	"preference\x12\x14\n" +
 	"\x05first\x18\x03 \x01(\bR\x05first\x12\x16\n" +
-	"\x06others\x18\x04 \x01(\bR\x06others\"\x98\x03\n" +
+	"\x06others\x18\x04 \x01(\bR\x06others\"\xb5\x03\n" +
 	"\x06ResReq\x12\x16\n" +
 	"\x06select\x18\x01 \x01(\tR\x06select\x12\x14\n" +
 	"\x05order\x18\x02 \x01(\tR\x05order\x12\x16\n" +
@@ -1613,7 +1653,8 @@ const file_fairslice_v1_types_proto_rawDesc = "" +
 	"\bone_host\x18\t \x01(\bR\aoneHost\x12\x19\n" +
 	"\bper_host\x18\n" +
 	" \x01(\x05R\aperHost\x12\x14\n" +
-	"\x05cores\x18\v \x01(\x05R\x05cores\x1a>\n" +
+	"\x05cores\x18\v \x01(\x05R\x05cores\x12\x1b\n" +
+	"\tgpu_model\x18\f \x01(\tR\bgpuModel\x1a>\n" +
 	"\x10ConsumablesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xb0\x01\n" +
@@ -1663,7 +1704,7 @@ const file_fairslice_v1_types_proto_rawDesc = "" +
 	" \x01(\x05R\n" +
 	"maxThreads\x12\x12\n" +
 	"\x04pids\x18\v \x03(\x05R\x04pids\x12\x12\n" +
-	"\x04pgid\x18\f \x01(\x05R\x04pgid\"\xd3\x01\n" +
+	"\x04pgid\x18\f \x01(\x05R\x04pgid\"\xeb\x01\n" +
 	"\x03GPU\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x05R\x05index\x12\x12\n" +
 	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x12\x14\n" +
@@ -1673,7 +1714,9 @@ const file_fairslice_v1_types_proto_rawDesc = "" +
 	"\x04mode\x18\x06 \x01(\tR\x04mode\x12\x1c\n" +
 	"\tsimulated\x18\a \x01(\bR\tsimulated\x12\x12\n" +
 	"\x04lost\x18\b \x01(\bR\x04lost\x12\x12\n" +
-	"\x04used\x18\t \x01(\x03R\x04used\"\x83\x04\n" +
+	"\x04used\x18\t \x01(\x03R\x04used\x12\x16\n" +
+	"\x06excess\x18\n" +
+	" \x01(\x03R\x06excess\"\xfa\x04\n" +
 	"\x04Node\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05alive\x18\x02 \x01(\bR\x05alive\x12\x16\n" +
@@ -1697,7 +1740,10 @@ const file_fairslice_v1_types_proto_rawDesc = "" +
 	"\aholders\x18\x11 \x01(\x05R\aholders\x12\x14\n" +
 	"\x05taken\x18\x12 \x01(\bR\x05taken\x12\x1d\n" +
 	"\n" +
-	"max_memory\x18\x13 \x01(\x03R\tmaxMemoryB\x15Z\x13fairslice/api/pb;pbb\x06proto3"
+	"max_memory\x18\x13 \x01(\x03R\tmaxMemory\x12!\n" +
+	"\fexcess_slots\x18\x14 \x01(\x05R\vexcessSlots\x12#\n" +
+	"\rexcess_memory\x18\x15 \x01(\x03R\fexcessMemory\x12-\n" +
+	"\x12excess_consumables\x18\x16 \x01(\tR\x11excessConsumablesB\x15Z\x13fairslice/api/pb;pbb\x06proto3"
 
 var (
 	file_fairslice_v1_types_proto_rawDescOnce sync.Once

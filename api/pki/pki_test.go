@@ -77,8 +77,7 @@ func TestCertificatesAreMadeOnceAndRenewedInTime(t *testing.T) {
 
 func TestLeftoversOfACrashDoNotHurt(t *testing.T) {
 	dir := t.TempDir()
-	a, err := Open(dir, []string{"a.example"}, time.Now)
-	if err != nil {
+	if _, err := Open(dir, []string{"a.example"}, time.Now); err != nil {
 		t.Fatal(err)
 	}
 	// Killed between two of the files: each missing one is made again, and all fit together.
@@ -86,7 +85,8 @@ func TestLeftoversOfACrashDoNotHurt(t *testing.T) {
 		if err := os.Remove(filepath.Join(dir, missing)); err != nil {
 			t.Fatal(err)
 		}
-		if a, err = Open(dir, []string{"a.example"}, time.Now); err != nil {
+		a, err := Open(dir, []string{"a.example"}, time.Now)
+		if err != nil {
 			t.Fatalf("without %s: %v", missing, err)
 		}
 		ca, _ := os.ReadFile(a.CAFile())

@@ -78,11 +78,11 @@ func ToAllocation(p *pb.Allocation) nodes.Allocation {
 }
 
 func fromGPU(g nodes.GPU) *pb.GPU {
-	return &pb.GPU{Index: int32(g.Index), Uuid: g.UUID, Model: g.Model, Memory: g.Memory, Capacity: int64(g.Capacity), Mode: string(g.Mode), Simulated: g.Simulated, Lost: g.Lost, Used: int64(g.Used)}
+	return &pb.GPU{Index: int32(g.Index), Uuid: g.UUID, Model: g.Model, Memory: g.Memory, Capacity: int64(g.Capacity), Mode: string(g.Mode), Simulated: g.Simulated, Lost: g.Lost, Used: int64(g.Used), Excess: int64(g.Excess)}
 }
 
 func toGPU(p *pb.GPU) nodes.GPU {
-	return nodes.GPU{Index: int(p.GetIndex()), UUID: p.GetUuid(), Model: p.GetModel(), Memory: p.GetMemory(), Capacity: nodes.Amount(p.GetCapacity()), Mode: nodes.Mode(p.GetMode()), Simulated: p.GetSimulated(), Lost: p.GetLost(), Used: nodes.Amount(p.GetUsed())}
+	return nodes.GPU{Index: int(p.GetIndex()), UUID: p.GetUuid(), Model: p.GetModel(), Memory: p.GetMemory(), Capacity: nodes.Amount(p.GetCapacity()), Mode: nodes.Mode(p.GetMode()), Simulated: p.GetSimulated(), Lost: p.GetLost(), Used: nodes.Amount(p.GetUsed()), Excess: nodes.Amount(p.GetExcess())}
 }
 
 // FromNode makes the message of a node, with what of it is held.
@@ -91,6 +91,7 @@ func FromNode(n *nodes.Node) *pb.Node {
 		Id: string(n.ID), Alive: n.Alive, Closed: n.Closed, Reason: n.Reason, ClosedBy: n.ClosedBy, Since: Nanos(n.Since), BootId: n.BootID,
 		Slots: int32(n.Slots), Memory: n.Memory, Gpus: each(n.GPUs, fromGPU), Consumables: string(n.Consumables), Type: n.Type, Model: n.Model, MaxMemory: n.MaxMemory,
 		UsedSlots: int32(n.UsedSlots), UsedMemory: n.UsedMemory, UsedConsumables: string(n.UsedConsumables), Holders: int32(n.Holders), Taken: n.Taken,
+		ExcessSlots: int32(n.Excess.Slots), ExcessMemory: n.Excess.Memory, ExcessConsumables: string(n.Excess.Consumables),
 	}
 }
 
@@ -100,6 +101,7 @@ func ToNode(p *pb.Node) nodes.Node {
 		ID: nodes.ID(p.GetId()), Alive: p.GetAlive(), Closed: p.GetClosed(), Reason: p.GetReason(), ClosedBy: p.GetClosedBy(), Since: Time(p.GetSince()), BootID: p.GetBootId(),
 		Slots: int(p.GetSlots()), Memory: p.GetMemory(), GPUs: each(p.GetGpus(), toGPU), Consumables: nodes.Consumables(p.GetConsumables()), Type: p.GetType(), Model: p.GetModel(), MaxMemory: p.GetMaxMemory(),
 		UsedSlots: int(p.GetUsedSlots()), UsedMemory: p.GetUsedMemory(), UsedConsumables: nodes.Consumables(p.GetUsedConsumables()), Holders: int(p.GetHolders()), Taken: p.GetTaken(),
+		Excess: nodes.Excess{Slots: int(p.GetExcessSlots()), Memory: p.GetExcessMemory(), Consumables: nodes.Consumables(p.GetExcessConsumables())},
 	}
 }
 

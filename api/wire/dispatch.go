@@ -56,7 +56,7 @@ func FromReport(r queue.Report) *pb.Report {
 		if b == nil {
 			b = &queue.Began{}
 		}
-		p.Kind = &pb.Report_Began{Began: &pb.BeganReport{Pid: int32(b.Pid), Home: b.Home, Cwd: b.CWD, Stdout: b.Stdout, Stderr: b.Stderr, Image: b.Image, Note: b.Note}}
+		p.Kind = &pb.Report_Began{Began: &pb.BeganReport{Pid: int32(b.Pid), Home: b.Home, Cwd: b.CWD, Stdout: b.Stdout, Stderr: b.Stderr, Image: b.Image, Note: b.Note, Ran: Nanos(b.Ran)}}
 	case queue.ReportEnded:
 		p.Kind = &pb.Report_Ended{Ended: &pb.EndedReport{Status: int32(r.Status), Verdict: string(r.Verdict), Detail: r.Detail, Usage: FromUsage(r.Usage), Began: Nanos(r.Ran), Lost: r.Lost}}
 	case queue.ReportStopped:
@@ -74,7 +74,7 @@ func ToReport(p *pb.Report) queue.Report {
 	case *pb.Report_Began:
 		b := k.Began
 		r.Kind = queue.ReportBegan
-		r.Began = &queue.Began{Pid: int(b.GetPid()), Home: b.GetHome(), CWD: b.GetCwd(), Stdout: b.GetStdout(), Stderr: b.GetStderr(), Image: b.GetImage(), Note: b.GetNote()}
+		r.Began = &queue.Began{Pid: int(b.GetPid()), Home: b.GetHome(), CWD: b.GetCwd(), Stdout: b.GetStdout(), Stderr: b.GetStderr(), Image: b.GetImage(), Note: b.GetNote(), Ran: Time(b.GetRan())}
 	case *pb.Report_Ended:
 		e := k.Ended
 		r.Kind = queue.ReportEnded

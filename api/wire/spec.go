@@ -75,14 +75,14 @@ func toHostWish(p *pb.HostWish) queue.HostWish {
 func fromResReq(r queue.ResReq) *pb.ResReq {
 	return &pb.ResReq{
 		Select: string(r.Select), Order: r.Order, Memory: r.Memory, MemoryScope: string(r.MemoryScope), Fgpu: int64(r.FGPU), WholeGpus: int32(r.WholeGPUs),
-		GpuMemory: r.GPUMemory, Consumables: r.Consumables, OneHost: r.OneHost, PerHost: int32(r.PerHost), Cores: int32(r.Cores),
+		GpuMemory: r.GPUMemory, Consumables: r.Consumables, OneHost: r.OneHost, PerHost: int32(r.PerHost), Cores: int32(r.Cores), GpuModel: r.GPUModel,
 	}
 }
 
 func toResReq(p *pb.ResReq) queue.ResReq {
 	return queue.ResReq{
 		Select: queue.Select(p.GetSelect()), Order: p.GetOrder(), Memory: p.GetMemory(), MemoryScope: queue.Scope(p.GetMemoryScope()), FGPU: nodes.Amount(p.GetFgpu()), WholeGPUs: int(p.GetWholeGpus()),
-		GPUMemory: p.GetGpuMemory(), Consumables: p.GetConsumables(), OneHost: p.GetOneHost(), PerHost: int(p.GetPerHost()), Cores: int(p.GetCores()),
+		GPUMemory: p.GetGpuMemory(), Consumables: p.GetConsumables(), OneHost: p.GetOneHost(), PerHost: int(p.GetPerHost()), Cores: int(p.GetCores()), GPUModel: p.GetGpuModel(),
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"time"
 
 	"fairslice/api"
@@ -34,6 +35,10 @@ func speak(err error) error {
 
 func (b *backend) Submit(ctx context.Context, s queue.Submission) (queue.Accepted, error) {
 	a, err := b.Engine.Submit(ctx, s)
+	var r engine.Refusal
+	if errors.As(err, &r) { // LSF's words: clients look for them
+		return a, &api.Error{Code: api.Invalid, Msg: strings.TrimSuffix(r.Text, ".") + ". Job not submitted."}
+	}
 	return a, speak(err)
 }
 

@@ -105,6 +105,7 @@ func lead(ctx context.Context, cfg *etc.Config, log *slog.Logger, st *store.Stor
 		defer web.Close()
 	}
 	watchNodes(ctx, eng, book, cfg.NodeTimeout, log)
+	go sweepBlobs(ctx, st, log)
 	log.Info("serving", "cluster", cfg.Cluster, "socket", cfg.Socket, "term", lease.Term(), "jobs", len(state.Jobs), "took", time.Since(began))
 	select {
 	case <-ctx.Done():
@@ -148,6 +149,20 @@ func watchNodes(ctx context.Context, eng *engine.Engine, book *queue.Book, timeo
 			}
 		}
 	}()
+}
+
+// sweepBlobs removes, now and then, scripts and environments that no job names any more.
+func sweepBlobs(ctx context.Context, st *store.Store, log *slog.Logger) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Hour):
+		}
+		if _, err := st.SweepBlobs(ctx, 24*time.Hour); err != nil && ctx.Err() == nil {
+			log.Warn("unused scripts not removed", "error", err)
+		}
+	}
 }
 
 func listenTLS(cfg *etc.Config, host string, srv *api.Server, ended chan<- error) error {

@@ -72,7 +72,8 @@ type ElementRow struct {
 
 // Store makes batches durable. Commit is safe to repeat with the same batch.
 type Store interface {
-	// Commit returns ErrStale (wrapped) when another leader has taken over, other errors when it may be repeated.
+	// Commit returns ErrStale (wrapped) when another leader has taken over. An error with a method
+	// Temporary() bool that says true may pass, and the same batch is committed again.
 	Commit(ctx context.Context, b *Batch) error
 	Blob(ctx context.Context, hash string) ([]byte, error)
 	EventsOf(ctx context.Context, jobs []queue.JobID) ([]queue.Event, error)

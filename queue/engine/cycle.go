@@ -132,7 +132,7 @@ func (e *Engine) startable(j *queue.Job, now time.Time) []int {
 		return single
 	}
 	var out []int
-	whole := j.Condition() == nil && !j.Spec.Begin.After(now) // one look serves all elements
+	whole := j.Condition() == nil || !queue.PerElement(j.Condition()) // one look serves all elements
 	for i := range j.Elements {
 		el := &j.Elements[i]
 		if el.State != queue.Pend || el.Retry.After(now) {
@@ -186,12 +186,18 @@ func (t *tx) start(s backfill.Start) bool {
 	return true
 }
 
-// selector answers which nodes a shape may use, and remembers: texts are parsed once.
+// selector answers which nodes a shape may use. Only the planner asks it.
 type selector struct {
-	cfg *Config
+	cfg      *Config
+	compiled map[string]queue.Selector // select[] texts, each parsed once
 }
 
-func newSelector(cfg *Config) *selector { return &selector{cfg} }
+func newSelector(cfg *Config) *selector {
+	return &selector{cfg, map[string]queue.Selector{}}
+}
+
+// maxSelectors bounds what is remembered: users write a few texts, programs can write many.
+const maxSelectors = 10_000
 
 func (s *selector) selects(n *nodes.Node, sh *queue.Shape) bool {
 	if q := s.cfg.queue(sh.Queue); q != nil && len(q.Hosts) > 0 && !slices.Contains(q.Hosts, string(n.ID)) {
@@ -206,6 +212,16 @@ func (s *selector) selects(n *nodes.Node, sh *queue.Shape) bool {
 	if sh.Select == "" {
 		return true
 	}
-	ok, err := queue.Select(sh.Select).Match(queue.NodeFacts(n))
-	return ok && err == nil
+	sel, ok := s.compiled[sh.Select]
+	if !ok {
+		var err error
+		if sel, err = queue.Select(sh.Select).Compile(); err != nil {
+			return false // it was checked at submission; one of an older version that is not understood selects nothing
+		}
+		if len(s.compiled) >= maxSelectors {
+			clear(s.compiled)
+		}
+		s.compiled[sh.Select] = sel
+	}
+	return sel.Match(queue.NodeFacts(n))
 }

@@ -196,8 +196,9 @@ func (e *Engine) runBatch(ctx context.Context, batch []*command) error {
 	return nil
 }
 
-// commit makes the batch durable, however long the database takes. The book stays locked meanwhile:
-// nobody may see what could be lost.
+// commit makes the batch durable, however long the database is away. The book stays locked meanwhile:
+// nobody may see what could be lost. An error that waiting cannot mend (a constraint of the database
+// refuses what the book allowed) ends the engine: going on would only lose more.
 func (e *Engine) commit(ctx context.Context, t *tx) error {
 	dirty := e.book.TakeDirty()
 	if len(t.events) == 0 {
@@ -213,6 +214,8 @@ func (e *Engine) commit(ctx context.Context, t *tx) error {
 			return err
 		case ctx.Err() != nil:
 			return fmt.Errorf("commit: %w", ctx.Err())
+		case !temporary(err):
+			return fmt.Errorf("commit: %w", err)
 		}
 		e.cfg.Logger.Warn("commit failed, trying again", "events", len(t.events), "error", err)
 		select {
@@ -221,6 +224,12 @@ func (e *Engine) commit(ctx context.Context, t *tx) error {
 		case <-time.After(wait):
 		}
 	}
+}
+
+// temporary says whether a store's error passes: it says so itself.
+func temporary(err error) bool {
+	var t interface{ Temporary() bool }
+	return errors.As(err, &t) && t.Temporary()
 }
 
 func (e *Engine) rows(t *tx, d queue.Dirty) *Batch {

@@ -66,6 +66,9 @@ func hostMemory(s *queue.Spec, sh queue.Shape) int64 {
 		if sh.PerHost > 0 {
 			per = min(sh.PerHost, sh.Slots)
 		}
+		if m > queue.MaxMemory/int64(per) {
+			return queue.MaxMemory // more than any host has, and no overflow: it pends and says so
+		}
 		return m * int64(per)
 	case s.Resources.MemoryScope == queue.PerJob:
 		return (m + int64(hosts) - 1) / int64(hosts)

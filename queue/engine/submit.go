@@ -123,19 +123,25 @@ func (e *Engine) resolveDependency(s *queue.Spec, user string) error {
 	if err != nil {
 		return Refusal{err.Error()}
 	}
-	for _, ref := range c.Refs() {
-		if ref.Job != 0 {
-			if j := e.book.Jobs[ref.Job]; j == nil || j.Owner.User != user {
-				return refuse("%d: No matching job found", ref.Job)
-			}
-		}
-	}
 	resolved, err := c.Resolve(func(name string) []queue.JobID { return e.named(user, name) })
 	if err != nil {
 		return Refusal{err.Error()}
 	}
+	for _, ref := range resolved.Refs() {
+		j := e.book.Jobs[ref.Job]
+		switch {
+		case j == nil || j.Owner.User != user:
+			return refuse("%d: No matching job found", ref.Job)
+		case ref.Each && !sameIndices(j.Spec.Array, s.Array):
+			return refuse("%d[*]: Dependency between arrays needs the same index list in both", ref.Job)
+		}
+	}
 	s.Depend = resolved.String()
 	return nil
+}
+
+func sameIndices(a, b *queue.Array) bool {
+	return a != nil && b != nil && slices.Equal(a.Indices(), b.Indices())
 }
 
 // named lists a user's jobs by name, which may end in * (or hold it anywhere).

@@ -132,6 +132,10 @@ func (c *call) choose(args []string) int {
 			c.list()
 			return 0
 		}
+		if args[0] == "--commands" { // for installing the links
+			c.print(strings.Join(Names(), "\n") + "\n")
+			return 0
+		}
 		if args[0] == "-V" || args[0] == "--version" {
 			c.say(strings.TrimSuffix(show.Version("", &c.style), "\n"))
 			return 0

@@ -1,0 +1,394 @@
+package test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"fairslice/api/client"
+	"fairslice/bin/bcli/command"
+	"fairslice/queue"
+)
+
+// patience is how long a test waits for what should come at once: the machine may be busy.
+const patience = 60 * time.Second
+
+// theCluster is the one cluster of all tests, started by the first that asks for it.
+var theCluster struct {
+	once sync.Once
+	c    *cluster
+	err  error
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if c := theCluster.c; c != nil {
+		if err := c.stop(); err != nil {
+			fmt.Fprintln(os.Stderr, "the cluster did not end cleanly:", err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// cluster is a running `batchd dev`.
+type cluster struct {
+	dir   string // its state
+	bin   string // the programs, and a link for each command
+	addr  string
+	home  string // of the user of the tests, as the cluster knows it
+	user  string
+	host  string
+	cmd   *exec.Cmd
+	ended chan error
+	log   *os.File
+}
+
+// running gives the cluster, or ends the test where it cannot be started.
+func running(t *testing.T) *cluster {
+	t.Helper()
+	theCluster.once.Do(func() { theCluster.c, theCluster.err = start() })
+	if theCluster.err != nil {
+		t.Fatal("start the cluster: ", theCluster.err)
+	}
+	return theCluster.c
+}
+
+// extra is what the scripts need beside the defaults. The first %s is the state directory, the second the user.
+const extra = `cluster = "lab"
+time_zone = "UTC"
+admins = ["root", %[2]q]
+[[queue]]
+name = "normal"
+description = "For jobs that say no queue."
+priority = 30
+default_run_limit = "24h"
+[[queue]]
+name = "short"
+description = "Small and soon."
+priority = 50
+default_run_limit = "10m"
+max_run_limit = "1h"
+max_memory = "1GiB"
+max_slots = 4
+exclusive = false
+interactive = false
+[[queue]]
+name = "closed"
+description = "For others."
+users = ["nobody-at-all"]
+[[resource]]
+name = "licence"
+per_node = 2
+[[image]]
+name = "sample"
+file = "%[1]s/images/sample.sif"
+[[image]]
+name = "corrupt"
+file = "%[1]s/corrupt.sif"
+`
+
+func start() (*cluster, error) {
+	dir, err := os.MkdirTemp("", "fs-e2e-")
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(dir, 0o755); err != nil { // PostgreSQL and the jobs of other users come through it
+		return nil, err
+	}
+	me, err := user.Current()
+	if err != nil {
+		return nil, err
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, err
+	}
+	c := &cluster{dir: filepath.Join(dir, "state"), bin: filepath.Join(dir, "bin"), home: me.HomeDir, user: me.Username, host: host,
+		ended: make(chan error, 1)}
+	if err := os.MkdirAll(c.dir, 0o755); err != nil {
+		return nil, err
+	}
+	if err := c.programs(); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(filepath.Join(c.dir, "corrupt.sif"), bytes.Repeat([]byte("no image at all\n"), 4096), 0o644); err != nil {
+		return nil, err
+	}
+	extraFile := filepath.Join(dir, "extra.toml")
+	if err := os.WriteFile(extraFile, fmt.Appendf(nil, extra, c.dir, c.adminName()), 0o644); err != nil {
+		return nil, err
+	}
+	if err := c.boot(extraFile); err != nil {
+		return c, fmt.Errorf("%w\n%s", err, c.logTail())
+	}
+	return c, c.skipShortIDs()
+}
+
+// adminName keeps the list of administrators free of doubles.
+func (c *cluster) adminName() string {
+	if c.user == "root" {
+		return "admin"
+	}
+	return c.user
+}
+
+// programs fills bin.
+func (c *cluster) programs() error {
+	if err := os.MkdirAll(c.bin, 0o755); err != nil {
+		return err
+	}
+	built := []string{"batchd", "bcli", "shepherd", "enter", "noded"}
+	if from := os.Getenv("FAIRSLICE_BIN"); from != "" {
+		// Copies: what is rebuilt meanwhile must not change under the tests.
+		for _, name := range append(built, "simdriver/libnvidia-ml.so.1") {
+			data, err := os.ReadFile(filepath.Join(from, name))
+			if err != nil {
+				return err
+			}
+			to := filepath.Join(c.bin, name)
+			if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+				return err
+			}
+			if err := os.WriteFile(to, data, 0o755); err != nil {
+				return err
+			}
+		}
+	} else if err := c.build(); err != nil {
+		return err
+	}
+	for _, name := range command.Names() {
+		if err := os.Symlink("bcli", filepath.Join(c.bin, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *cluster) build() error {
+	for _, b := range []struct {
+		cgo  string
+		args []string
+	}{
+		{"0", []string{"../bin/batchd", "../bin/bcli", "../bin/shepherd", "../nodes/apptainer/enter"}},
+		// go-nvml binds its symbols when they are first used.
+		{"1", []string{"-ldflags", "-extldflags=-Wl,-z,lazy", "../bin/noded"}},
+	} {
+		cmd := exec.Command("go", append([]string{"build", "-o", c.bin + "/"}, b.args...)...)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED="+b.cgo, "CGO_CFLAGS=-O2 -g -Wno-deprecated-declarations")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+	}
+	return nil
+}
+
+// boot starts batchd dev and waits until it says that it is ready.
+func (c *cluster) boot(extraFile string) error {
+	logFile := os.Getenv("FAIRSLICE_TEST_LOG")
+	if logFile == "" {
+		logFile = filepath.Join(filepath.Dir(c.dir), "log")
+	}
+	var err error
+	if c.log, err = os.Create(logFile); err != nil {
+		return err
+	}
+	c.cmd = exec.Command(filepath.Join(c.bin, "batchd"), "dev", "--state", c.dir, "--nodes", "2", "--slots", "4", "--mem", "4GiB",
+		"--sim-gpus", "1x8GiB", "--fgpu-per-gpu", "2", "--terminate-interval", "1s", "--extra", extraFile)
+	c.cmd.Env = append(os.Environ(), "TZ=UTC")
+	c.cmd.Stderr = c.log
+	out, err := c.cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := c.cmd.Start(); err != nil {
+		return err
+	}
+	ready := make(chan string, 1)
+	go func() {
+		line, _ := bufio.NewReader(out).ReadString('\n')
+		ready <- line
+		_, _ = io.Copy(io.Discard, out)
+		c.ended <- c.cmd.Wait()
+	}()
+	select {
+	case line := <-ready:
+		addr, ok := strings.CutPrefix(strings.TrimSpace(line), "ready: export FAIRSLICE_ADDR=")
+		if !ok {
+			return fmt.Errorf("batchd dev said %q instead of the ready line", line)
+		}
+		c.addr = addr
+		return nil
+	case <-time.After(2 * time.Minute): // it may have to build an image
+		return fmt.Errorf("batchd dev was not ready in time")
+	}
+}
+
+// skipShortIDs makes the first job of a test have three digits, as all that follow: what is as wide can
+// be compared.
+func (c *cluster) skipShortIDs() error {
+	u, err := client.NewUsers(client.Config{Address: c.addr})
+	if err != nil {
+		return err
+	}
+	defer u.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for {
+		spec := &queue.Spec{Command: "true", Hold: true, MinSlots: 1, MaxSlots: 1, SubCWD: "/", SubHost: "here"}
+		job, err := u.Submit(ctx, queue.Submission{Spec: spec, Script: []byte("true\n")})
+		if err != nil {
+			return err
+		}
+		if job.Job >= 99 {
+			break
+		}
+	}
+	_, err = u.Control(ctx, queue.Control{Op: queue.OpKill, Select: queue.Selection{IDs: []string{"0"}}})
+	return err
+}
+
+// stop ends the cluster as Ctrl-C does, and looks whether anything of it is left.
+func (c *cluster) stop() error {
+	if c.cmd == nil || c.cmd.Process == nil {
+		return nil
+	}
+	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	var err error
+	select {
+	case err = <-c.ended:
+	case <-time.After(patience):
+		_ = c.cmd.Process.Kill()
+		err = fmt.Errorf("it still ran %s after SIGTERM", patience)
+	}
+	if err != nil {
+		return fmt.Errorf("%w\n%s", err, c.logTail())
+	}
+	left := c.processes()
+	for deadline := time.Now().Add(10 * time.Second); len(left) > 0 && time.Now().Before(deadline); left = c.processes() {
+		time.Sleep(50 * time.Millisecond) // the last shepherds end by themselves
+	}
+	if len(left) > 0 {
+		return fmt.Errorf("left running:\n%s", strings.Join(left, "\n"))
+	}
+	return os.RemoveAll(filepath.Dir(c.dir))
+}
+
+// processes lists what has the state directory in its command line or its environment.
+func (c *cluster) processes() []string {
+	var out []string
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, d := range dirs {
+		if filepath.Base(d) == fmt.Sprint(os.Getpid()) {
+			continue
+		}
+		line, _ := os.ReadFile(filepath.Join(d, "cmdline"))
+		env, _ := os.ReadFile(filepath.Join(d, "environ"))
+		if bytes.Contains(line, []byte(c.dir)) || bytes.Contains(env, []byte(c.dir)) {
+			out = append(out, filepath.Base(d)+" "+string(bytes.ReplaceAll(line, []byte{0}, []byte{' '})))
+		}
+	}
+	return out
+}
+
+// pids of the parts that are called so; what tells them apart is a word of their command line.
+func (c *cluster) pids(word string) []int {
+	var out []int
+	for _, p := range c.processes() {
+		var pid int
+		if _, err := fmt.Sscan(p, &pid); err == nil && strings.Contains(p, word) {
+			out = append(out, pid)
+		}
+	}
+	return out
+}
+
+func (c *cluster) logTail() string {
+	data, _ := os.ReadFile(c.log.Name())
+	return "the end of its log:\n" + string(data[max(0, len(data)-4000):])
+}
+
+// environment of a command.
+func (c *cluster) environment(home string) []string {
+	return []string{"PATH=" + c.bin + ":" + os.Getenv("PATH"), "FAIRSLICE_ADDR=" + c.addr, "HOME=" + home, "TZ=UTC", "USER=" + c.user}
+}
+
+// try runs a command line in dir and returns what it printed and its exit status.
+func (c *cluster) try(dir, line string, env ...string) (stdout, stderr string, code int) {
+	cmd := exec.Command("/bin/sh", "-c", line)
+	cmd.Dir = dir
+	cmd.Env = append(c.environment(dir), env...)
+	return capture(cmd)
+}
+
+func capture(cmd *exec.Cmd) (stdout, stderr string, code int) {
+	var o, e bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &o, &e
+	timer := time.AfterFunc(2*patience, func() { _ = cmd.Process.Kill() })
+	defer timer.Stop()
+	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
+		return "", err.Error(), -1
+	}
+	if s, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && s.Signaled() {
+		return o.String(), e.String(), 128 + int(s.Signal())
+	}
+	return o.String(), e.String(), cmd.ProcessState.ExitCode()
+}
+
+// must is try for what has to succeed.
+func (c *cluster) must(t *testing.T, dir, line string, env ...string) string {
+	t.Helper()
+	out, errs, code := c.try(dir, line, env...)
+	if code != 0 {
+		t.Fatalf("%s: exit %d\n%s%s", line, code, out, errs)
+	}
+	return out
+}
+
+// waitState waits until the job, or all elements of the array, are in one of the states ("DONE|EXIT").
+func (c *cluster) waitState(job, states string) error {
+	want := strings.Split(states, "|")
+	var last string
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(30 * time.Millisecond) {
+		out, errs, _ := c.try("/", "bjobs -noheader -o stat '"+job+"'")
+		last = out + errs
+		good, words := 0, strings.Fields(out)
+		for _, s := range words {
+			for _, w := range want {
+				if s == w {
+					good++
+				}
+			}
+		}
+		if good > 0 && good == len(words) {
+			return nil
+		}
+	}
+	out, errs, _ := c.try("/", "bjobs -l '"+job+"'; bwhy '"+job+"'")
+	return fmt.Errorf("job %s is %q, not %s, after %s\n%s%s", job, last, states, patience, out, errs)
+}
+
+// quiet ends what the tests have left in the queues.
+func (c *cluster) quiet() error {
+	_, _, _ = c.try("/", "bkill -u all 0; badmin hopen node1 node2; badmin qopen normal short; badmin qact normal short")
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(30 * time.Millisecond) {
+		if out, _, _ := c.try("/", "bjobs -u all"); out == "" {
+			return nil
+		}
+	}
+	out, errs, _ := c.try("/", "bjobs -u all -w")
+	return fmt.Errorf("jobs do not end:\n%s%s", out, errs)
+}
