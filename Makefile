@@ -54,7 +54,7 @@ fuzz: ## run every fuzz test for FUZZTIME (10s)
 	done
 
 bench: setup build ## measure: rates, latencies and ratios on this machine
-	@bash etc/bench.sh
+	$(GO) run ./test/bench $(OUT)
 
 proto: ## generate api/pb from the .proto files (needs protoc)
 	GOBIN=$(CURDIR)/$(OUT) $(GO) install google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12 connectrpc.com/connect/cmd/protoc-gen-connect-go@v1.21.1

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/rand"
 	"fmt"
 	"io"
 	"os"
@@ -247,7 +248,7 @@ func (c *cluster) skipShortIDs() error {
 	defer cancel()
 	for {
 		spec := &queue.Spec{Command: "true", Hold: true, MinSlots: 1, MaxSlots: 1, SubCWD: "/", SubHost: "here"}
-		job, err := u.Submit(ctx, queue.Submission{Spec: spec, Script: []byte("true\n")})
+		job, err := u.Submit(ctx, queue.Submission{Token: rand.Text(), Spec: spec, Script: []byte("true\n")})
 		if err != nil {
 			return err
 		}

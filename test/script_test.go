@@ -39,7 +39,7 @@ func TestScripts(t *testing.T) {
 			}
 			e.Vars = append(e.Vars, c.environment(home)...)
 			e.Vars = append(e.Vars, "STATE="+c.dir)
-			e.Values[ids{}] = &ids{}
+			e.Values["ids"] = &ids{}
 			e.Defer(func() {
 				if err := c.quiet(); err != nil {
 					t.Error(err)
@@ -77,7 +77,7 @@ func transcript(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: transcript FILE")
 	}
-	known, _ := ts.Value(ids{}).(*ids)
+	known, _ := ts.Value("ids").(*ids)
 	var got strings.Builder
 	lines := strings.Split(ts.ReadFile(args[0]), "\n")
 	for i := 0; i < len(lines); i++ {

@@ -80,7 +80,7 @@ func engineConfig(cfg *etc.Config, host string, log *slog.Logger) engine.Config 
 		Cluster: cfg.Cluster, Master: host, DefaultQueue: cfg.DefaultQueue, Images: cfg.ImageFiles(),
 		DefaultImage: cfg.Container.DefaultImage, Binds: cfg.Container.Binds, Admins: cfg.Admins,
 		MaxArray: cfg.MaxJobArraySize, CleanPeriod: cfg.CleanPeriod, MemoryUnit: cfg.MemoryUnit(),
-		Consumables: cfg.ResourceNames(), JobReport: cfg.JobReport, Location: cfg.Location(),
+		Consumables: cfg.ResourceNames(), JobReport: cfg.JobReport, RerunAfter: cfg.NodeTimeout, Location: cfg.Location(),
 		Logger: log.With("service", "engine"), Now: time.Now, Version: version,
 		GPUCapacity: func(model string) nodes.Amount { return nodes.Amount(cfg.GPU.Capacity(model)) },
 		NodeSupply:  func(id nodes.ID) nodes.Consumables { return nodes.MakeConsumables(cfg.Supply(string(id))) },

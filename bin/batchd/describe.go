@@ -13,7 +13,7 @@ import (
 func (b *backend) Describe() api.Cluster {
 	c := api.Cluster{
 		Name: b.cfg.Cluster, Master: b.host, Version: version, DefaultQueue: b.cfg.DefaultQueue,
-		Params: params(b.cfg), MemoryUnit: b.cfg.MemoryUnit(), MaxArray: b.cfg.MaxJobArraySize,
+		Params: paramsOf(b.cfg), MemoryUnit: b.cfg.MemoryUnit(), MaxArray: b.cfg.MaxJobArraySize,
 		Consumables: b.cfg.ResourceNames(), TimeZone: b.cfg.Location().String(),
 	}
 	for name := range b.cfg.ImageFiles() {
@@ -30,9 +30,9 @@ func (b *backend) Describe() api.Cluster {
 	return c
 }
 
-// params are the names that LSF clients look for, with what is true here. Two titles come before
+// paramsOf are the names that LSF clients look for, with what is true here. Two titles come before
 // LSF_UNIT_FOR_LIMITS in "conf", because some clients skip two lines.
-func params(cfg *etc.Config) []api.Param {
+func paramsOf(cfg *etc.Config) []api.Param {
 	state := func(dir string) string { return filepath.Join(cfg.StateDir, dir) }
 	return []api.Param{
 		{Section: "conf", Name: "LSF_ADMINS", Value: "root", Help: "administrators beside those of the configuration"},

@@ -37,6 +37,9 @@ func serve(ctx context.Context, cfg *etc.Config, log *slog.Logger) (err error) {
 		return err
 	}
 	defer unlock()
+	if err := writeLSFConf(cfg); err != nil {
+		return fmt.Errorf("files for LSF clients: %w", err)
+	}
 	url, stopDB, err := database(ctx, cfg, log)
 	if err != nil {
 		return err

@@ -43,6 +43,9 @@ func app() *cli.App {
 	}
 }
 
+// jobsEndWithin bounds the end of all jobs with --stop-jobs: batchd may be away.
+const jobsEndWithin = 5 * time.Second
+
 // run is the node daemon's life.
 func run(ctx context.Context, cfg *etc.Config, stopJobs bool, log *slog.Logger) error {
 	// A shepherd that is killed leaves its jobs to the nearest subreaper: to us, so that no exit status is lost.
@@ -67,11 +70,14 @@ func run(ctx context.Context, cfg *etc.Config, stopJobs bool, log *slog.Logger) 
 		return err
 	}
 	bin := filepath.Dir(self)
-	a, err := agent.New(ctx, agent.Config{
+	// The connection outlives ctx by the end of the jobs, where that is asked for.
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	a, err := agent.New(life, agent.Config{
 		Dir: n.StateDir, Shepherd: filepath.Join(bin, "shepherd"), Enter: filepath.Join(bin, "enter"),
 		Apptainer: cfg.Container.Apptainer, Version: version, Inventory: inventory(n, gpus),
 		GPUs: gpus.lost, RealGPU: gpus.real(), BindHome: cfg.Container.BindHome, BindCWD: cfg.Container.BindCWD,
-		CgroupParent: n.CgroupParent, Interval: cfg.TerminateInterval, SwitchUser: os.Geteuid() == 0, StopJobs: stopJobs,
+		CgroupParent: n.CgroupParent, Interval: cfg.TerminateInterval, SwitchUser: os.Geteuid() == 0,
 		Logger: log.With("service", "agent", "node", n.Name),
 	})
 	if err != nil {
@@ -95,7 +101,15 @@ func run(ctx context.Context, cfg *etc.Config, stopJobs bool, log *slog.Logger) 
 		defer web.Close()
 	}
 	log.Info("node started", "node", n.Name, "batchd", n.Batchd)
-	err = link.Run(ctx, a)
+	context.AfterFunc(ctx, func() {
+		if stopJobs {
+			bounded, cancel := context.WithTimeout(life, jobsEndWithin)
+			defer cancel()
+			a.EndJobs(bounded)
+		}
+		end()
+	})
+	err = link.Run(life, a)
 	a.Stop()
 	if errors.Is(err, context.Canceled) {
 		return nil

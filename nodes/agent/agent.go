@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -35,10 +36,9 @@ type Config struct {
 	CgroupParent string
 	Interval     time.Duration // between INT, TERM and KILL; 0 means 10 s
 	SwitchUser   bool          // run jobs as their owner; only root can
-	// StopJobs ends every job when the agent stops: a cluster of one terminal, batchd dev.
-	StopJobs bool
-	Logger   *slog.Logger
-	Now      func() time.Time
+	BootID       string        // "" reads this machine's
+	Logger       *slog.Logger
+	Now          func() time.Time
 }
 
 // Agent runs attempts. It is the Handler of a node's connection.
@@ -54,6 +54,7 @@ type Agent struct {
 	up       queue.Upstream
 	wg       sync.WaitGroup
 	ctx      context.Context
+	ending   chan struct{} // closed by EndJobs
 }
 
 // New prepares the directories and the cgroups, and starts a shepherd for new jobs.
@@ -81,11 +82,14 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return nil, fmt.Errorf("boot id: %w", err)
+	if cfg.BootID == "" {
+		boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+		if err != nil {
+			return nil, fmt.Errorf("boot id: %w", err)
+		}
+		cfg.BootID = strings.TrimSpace(string(boot))
 	}
-	a := &Agent{cfg: cfg, spool: sp, cgroups: cg, bootID: string(boot[:len(boot)-1]), attempts: map[string]*attempt{}, ctx: ctx}
+	a := &Agent{cfg: cfg, spool: sp, cgroups: cg, bootID: cfg.BootID, attempts: map[string]*attempt{}, ctx: ctx, ending: make(chan struct{})}
 	a.flock, err = newFlock(ctx, cfg.Shepherd, filepath.Join(cfg.Dir, "shepherd"), cfg.Logger)
 	if err != nil {
 		return nil, err
@@ -141,6 +145,11 @@ func (a *Agent) sweep(known map[string]*record) {
 			_ = os.RemoveAll(filepath.Join(a.cfg.Dir, "jobs", d.Name()))
 		}
 	}
+	for _, key := range a.flock.keys() {
+		if own := strings.TrimSuffix(strings.TrimSuffix(key, ".pre"), ".post"); known[own] == nil {
+			a.flock.discard(key)
+		}
+	}
 }
 
 // add registers an attempt; begin starts its goroutine.
@@ -154,18 +163,41 @@ func (a *Agent) add(key string, r *record) *attempt {
 
 func (a *Agent) begin(at *attempt) { a.wg.Go(func() { at.run(a.ctx) }) }
 
-// Stop waits for the attempts' goroutines; call it after ctx has ended. Jobs go on, unless StopJobs.
-func (a *Agent) Stop() {
-	if a.cfg.StopJobs {
+// EndJobs kills every job, takes no new one, and returns when batchd has acknowledged the ends, or ctx
+// has ended: for a cluster that ends with its terminal. Call it while the node is connected.
+func (a *Agent) EndJobs(ctx context.Context) {
+	a.mu.Lock()
+	close(a.ending)
+	all := slices.Collect(maps.Values(a.attempts))
+	a.mu.Unlock()
+	for _, at := range all {
+		at.order(queue.Order{Op: queue.OrderKill, Verdict: queue.TermAdmin, AtOnce: true})
+	}
+	for ctx.Err() == nil {
 		a.mu.Lock()
-		all := slices.Collect(maps.Values(a.attempts))
+		left := len(a.attempts)
 		a.mu.Unlock()
-		for _, at := range all {
-			if at.group != nil {
-				_ = at.group.Kill(context.Background())
-			}
+		if left == 0 {
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(10 * time.Millisecond):
 		}
 	}
+}
+
+func (a *Agent) isEnding() bool {
+	select {
+	case <-a.ending:
+		return true
+	default:
+		return false
+	}
+}
+
+// Stop waits for the attempts' goroutines; call it after ctx has ended. Jobs go on.
+func (a *Agent) Stop() {
 	a.wg.Wait()
 	a.flock.close()
 }
@@ -263,6 +295,9 @@ func (a *Agent) Assign(as queue.Assignment) {
 		at.reportAgain()
 		return
 	}
+	if a.isEnding() {
+		return // batchd assigns it again when the node comes back
+	}
 	r := newRecord(as, a.bootID)
 	if err := a.spool.create(key, r); err != nil {
 		// Not taken: the disk is full or broken. The attempt goes back, and this node is avoided by its back-off.
@@ -303,6 +338,7 @@ func (a *Agent) forget(at *attempt) {
 			select {
 			case <-at.drained:
 			case <-time.After(lingerFor):
+			case <-a.ending:
 			case <-a.ctx.Done():
 				return // the record stays; the next noded reports it again
 			}

@@ -99,7 +99,7 @@ func (t *attempt) postExec(r record, rep queue.Report) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	defer t.a.flock.forget(s.Key)
-	_, exits, err := t.a.flock.start(ctx, s)
+	exits, err := t.startBeside(ctx, s)
 	if err != nil {
 		t.a.cfg.Logger.Warn("post-execution command not started", "attempt", t.key, "error", err)
 		return

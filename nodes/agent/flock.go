@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,17 +26,23 @@ type flock struct {
 	mu      sync.Mutex
 	current *shepherd.Client
 	keepers map[string]*shepherd.Client // who keeps which attempt
-	waiters map[string]chan exit
-	early   map[string]exit // ended before anybody waited
-	wg      sync.WaitGroup
+	// starting are attempts whose start is under way. If their shepherd dies, start and resume see to them: only
+	// they can tell what was never started, and may be started anew, from what has ended.
+	starting map[string]bool
+	waiters  map[string]chan exit
+	early    map[string]exit // ended before anybody waited
+	wg       sync.WaitGroup
 }
 
 func newFlock(ctx context.Context, binary, dir string, log *slog.Logger) (*flock, error) {
 	f := &flock{binary: binary, dir: dir, log: log, ctx: ctx, keepers: map[string]*shepherd.Client{},
-		waiters: map[string]chan exit{}, early: map[string]exit{}}
+		starting: map[string]bool{}, waiters: map[string]chan exit{}, early: map[string]exit{}}
 	for _, sock := range shepherd.Sockets(dir) {
 		c, err := shepherd.Connect(ctx, sock)
 		if err != nil {
+			if errors.Is(err, shepherd.ErrGone) {
+				_ = os.Remove(sock)
+			}
 			continue // it has ended since, or was killed: its jobs are found by their files
 		}
 		jobs, err := c.List(ctx)
@@ -44,6 +52,7 @@ func newFlock(ctx context.Context, binary, dir string, log *slog.Logger) (*flock
 		}
 		for _, j := range jobs {
 			f.keepers[j.Key] = c // what has ended comes again in Events
+			f.starting[j.Key] = j.Pid == 0
 		}
 		f.follow(c)
 	}
@@ -82,7 +91,9 @@ func (f *flock) bury(c *shepherd.Client) {
 	var orphans []string
 	for key, k := range f.keepers {
 		if k == c {
-			orphans = append(orphans, key)
+			if !f.starting[key] {
+				orphans = append(orphans, key)
+			}
 			delete(f.keepers, key)
 		}
 	}
@@ -91,8 +102,11 @@ func (f *flock) bury(c *shepherd.Client) {
 		f.current = nil
 	}
 	f.mu.Unlock()
+	_ = os.Remove(c.Socket()) // a killed shepherd leaves it
 	for _, key := range orphans {
-		f.adopt(key)
+		if !f.adopt(key) {
+			f.deliver(key, exit{lost: true, detail: "the job's keeper was lost with all traces of the job", at: time.Now()})
+		}
 	}
 	if !wasCurrent {
 		return
@@ -112,16 +126,19 @@ func (f *flock) bury(c *shepherd.Client) {
 }
 
 // adopt waits for a job whose shepherd is gone: by its status file, or as its new parent, or, when
-// neither is possible, until it is gone, with its exit status lost.
-func (f *flock) adopt(key string) {
+// neither is possible, until it is gone, with its exit status lost. false: it was never started.
+func (f *flock) adopt(key string) bool {
 	if e, ok, err := shepherd.ReadStatus(f.dir, key); err == nil && ok {
 		f.deliver(key, exit{status: e, at: e.Ended})
-		return
+		return true
 	}
 	wait, err := shepherd.Adopt(f.dir, key)
-	if err != nil {
+	switch {
+	case errors.Is(err, shepherd.ErrUnknown):
+		return false
+	case err != nil:
 		f.deliver(key, exit{lost: true, detail: "the job's keeper was lost: " + err.Error(), at: time.Now()})
-		return
+		return true
 	}
 	f.wg.Go(func() {
 		e, err := wait()
@@ -131,6 +148,7 @@ func (f *flock) adopt(key string) {
 		}
 		f.deliver(key, exit{status: e, at: e.Ended})
 	})
+	return true
 }
 
 func (f *flock) deliver(key string, x exit) {
@@ -163,26 +181,27 @@ func (f *flock) await(key string) <-chan exit {
 func (f *flock) start(ctx context.Context, s shepherd.Start) (shepherd.Started, <-chan exit, error) {
 	w := f.await(s.Key)
 	for deadline := time.Now().Add(30 * time.Second); ; {
-		f.mu.Lock()
-		c := f.current
-		if c != nil {
-			f.keepers[s.Key] = c
-		}
-		f.mu.Unlock()
 		err := error(shepherd.ErrGone)
 		var st shepherd.Started
+		c := f.claim(s.Key)
 		if c != nil {
 			st, err = c.Start(ctx, s)
 		}
 		if err == nil {
+			f.took(s.Key, c)
 			return st, w, nil
 		}
 		if !errors.Is(err, shepherd.ErrGone) || time.Now().After(deadline) || ctx.Err() != nil {
+			f.release(s.Key)
 			return st, nil, err
 		}
-		// The shepherd died around the start: the pid file says whether it was started.
-		if st, ok, err := shepherd.ReadStarted(f.dir, s.Key); err == nil && ok {
-			return st, w, nil // bury has adopted it, or will
+		if c != nil {
+			if st, ran, err := f.inquest(s.Key); ran || err != nil {
+				if st.StdoutPath == "" {
+					st.StdoutPath, st.StderrPath = s.Stdout.Path, s.Stderr.Path // killed before it was written down
+				}
+				return st, w, err
+			}
 		}
 		select {
 		case <-ctx.Done():
@@ -191,20 +210,99 @@ func (f *flock) start(ctx context.Context, s shepherd.Start) (shepherd.Started, 
 	}
 }
 
-// resume finds an attempt that was started in an earlier life of noded. started is false when it never was.
-func (f *flock) resume(key string) (st shepherd.Started, started bool, exits <-chan exit, err error) {
-	st, started, err = shepherd.ReadStarted(f.dir, key)
-	if err != nil || !started {
-		return st, started, nil, err
+// claim makes the present shepherd, if there is one, the keeper of an attempt that is about to be started.
+func (f *flock) claim(key string) *shepherd.Client {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.current != nil {
+		f.keepers[key], f.starting[key] = f.current, true
 	}
+	return f.current
+}
+
+// took ends a claim: the job runs. If its shepherd was buried in between, that left it to us.
+func (f *flock) took(key string, c *shepherd.Client) {
+	f.mu.Lock()
+	delete(f.starting, key)
+	kept := f.keepers[key] == c
+	f.mu.Unlock()
+	if !kept && !f.adopt(key) {
+		f.deliver(key, exit{lost: true, detail: "the job's keeper was lost with all traces of the job", at: time.Now()})
+	}
+}
+
+// release ends a claim: nothing runs.
+func (f *flock) release(key string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.starting, key)
+	delete(f.keepers, key)
+}
+
+// inquest finds out what became of a start whose shepherd is gone. Either the job runs, or ran, and its end
+// is delivered; or nothing was executed, and then the key is free to be started again.
+func (f *flock) inquest(key string) (st shepherd.Started, ran bool, err error) {
+	f.release(key)
+	dir := filepath.Join(f.dir, key)
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return st, false, nil // made before anything is executed
+	}
+	if !f.adopt(key) {
+		return st, false, os.RemoveAll(dir)
+	}
+	st, ok, err := shepherd.ReadStarted(f.dir, key)
+	if !ok {
+		st.Began = time.Now()
+	}
+	return st, true, err
+}
+
+// resume finds an attempt that was started in an earlier life of noded. started is false when it never was.
+func (f *flock) resume(ctx context.Context, key string) (st shepherd.Started, started bool, exits <-chan exit, err error) {
+	w := f.await(key)
+	for {
+		f.mu.Lock()
+		c := f.keepers[key]
+		f.mu.Unlock()
+		if c == nil {
+			st, started, err = f.inquest(key)
+			return st, started, w, err
+		}
+		st, started, err = shepherd.ReadStarted(f.dir, key)
+		if started || err != nil {
+			f.took(key, c)
+			return st, started, w, err
+		}
+		// It is being started at the wish of the noded that died.
+		jobs, err := c.List(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return st, false, nil, ctx.Err()
+		case errors.Is(err, shepherd.ErrGone), !slices.ContainsFunc(jobs, func(j shepherd.Job) bool { return j.Key == key }):
+			st, started, err = f.inquest(key)
+			return st, started, w, err
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// discard ends the memory of an attempt that nobody knows any more, once its processes have ended.
+func (f *flock) discard(key string) {
 	f.mu.Lock()
 	kept := f.keepers[key] != nil
 	f.mu.Unlock()
-	w := f.await(key)
 	if !kept {
-		f.adopt(key)
+		f.forget(key)
+		return
 	}
-	return st, true, w, nil
+	w := f.await(key)
+	f.wg.Go(func() {
+		select {
+		case <-w:
+			f.forget(key)
+		case <-f.ctx.Done():
+		}
+	})
 }
 
 // attach ties the caller to a job's terminal or streams.
@@ -218,11 +316,24 @@ func (f *flock) attach(key string) (*shepherd.Terminal, error) {
 	return c.Attach(key)
 }
 
+// keys lists the attempts of which anything is left.
+func (f *flock) keys() []string {
+	var out []string
+	entries, _ := os.ReadDir(f.dir)
+	for _, e := range entries {
+		if e.IsDir() {
+			out = append(out, e.Name())
+		}
+	}
+	return out
+}
+
 // forget lets the shepherd forget an attempt.
 func (f *flock) forget(key string) {
 	f.mu.Lock()
 	c := f.keepers[key]
 	delete(f.keepers, key)
+	delete(f.starting, key)
 	delete(f.waiters, key)
 	delete(f.early, key)
 	f.mu.Unlock()

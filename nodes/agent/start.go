@@ -106,7 +106,7 @@ func (t *attempt) resume(ctx context.Context) (<-chan exit, error) {
 	if g, ok := t.a.cgroups.Open(t.key); ok {
 		t.group = g
 	}
-	st, was, exits, err := t.a.flock.resume(t.key)
+	st, was, exits, err := t.a.flock.resume(ctx, t.key)
 	switch {
 	case err != nil:
 		return nil, &failure{code: "internal", detail: err.Error()}
@@ -388,15 +388,9 @@ func (t *attempt) preExec(ctx context.Context, as queue.Assignment, job shepherd
 	s.Env, s.TTY, s.Pipe, s.Stdin, s.Fallback = append(t.environment(as, job.Dir), t.group.Env()...), false, false, "", ""
 	s.Stdout, s.Stderr = shepherd.Output{}, shepherd.Output{}
 	defer t.a.flock.forget(s.Key)
-	_, exits, err := t.a.flock.start(ctx, s)
+	exits, err := t.startBeside(ctx, s)
 	if err != nil {
-		var se *shepherd.StartError
-		if errors.As(err, &se) && se.Code == shepherd.Exists {
-			_, _, exits, err = t.a.flock.resume(s.Key)
-		}
-		if err != nil {
-			return t.startFailure(err, as)
-		}
+		return t.startFailure(err, as)
 	}
 	for {
 		select {
@@ -411,6 +405,15 @@ func (t *attempt) preExec(ctx context.Context, as queue.Assignment, job shepherd
 			return ctx.Err()
 		}
 	}
+}
+
+// startBeside starts a command that goes with the job, or takes up the one that an earlier noded has started.
+func (t *attempt) startBeside(ctx context.Context, s shepherd.Start) (<-chan exit, error) {
+	_, started, exits, err := t.a.flock.resume(ctx, s.Key)
+	if err == nil && !started {
+		_, exits, err = t.a.flock.start(ctx, s)
+	}
+	return exits, err
 }
 
 func preExecVerdict(x exit) error {

@@ -26,11 +26,14 @@ type Config struct {
 	GPUCapacity  func(model string) nodes.Amount
 	NodeSupply   func(nodes.ID) nodes.Consumables // custom resources of a node
 	JobReport    bool
-	MaxStarts    int // of one cycle; 0 means 2,000
-	Location     *time.Location
-	Logger       *slog.Logger
-	Now          func() time.Time
-	Version      string
+	// RerunAfter is how long a rerunnable job whose node is gone stays UNKWN before it waits to be run again: a
+	// node daemon that is only restarted comes back with its jobs.
+	RerunAfter time.Duration
+	MaxStarts  int // of one cycle; 0 means 2,000
+	Location   *time.Location
+	Logger     *slog.Logger
+	Now        func() time.Time
+	Version    string
 }
 
 // Queue is a queue's configuration.

@@ -153,25 +153,30 @@ func (g *target) each(want func(*queue.Element) bool, none string, do func(*queu
 
 func notFinal(el *queue.Element) bool { return !el.State.Final() }
 
-func (t *tx) killTarget(c queue.Control, g target) (string, error) {
-	owner := c.By.User == g.job.Owner.User
-	verdict := queue.TermOwner
+// killVerdict is whose kill it is, and whether it leaves time.
+func killVerdict(c queue.Control, j *queue.Job) queue.Verdict {
+	owner := c.By.User == j.Owner.User
 	switch {
 	case c.Force && owner:
-		verdict = queue.TermForceOwner
+		return queue.TermForceOwner
 	case c.Force:
-		verdict = queue.TermForceAdmin
+		return queue.TermForceAdmin
 	case !owner:
-		verdict = queue.TermAdmin
+		return queue.TermAdmin
 	}
+	return queue.TermOwner
+}
+
+func (t *tx) killTarget(c queue.Control, g target) (string, error) {
 	return "is being terminated", g.each(notFinal, "Job has already finished", func(el *queue.Element) error {
-		return t.killElement(c, g.job, el, verdict)
+		return t.killElement(c, g.job, el)
 	})
 }
 
 // killElement ends a waiting element at once, and a live one by its node. A live one whose node does
 // not answer ends at once only by force; when the node is back, what still runs is ended (settle).
-func (t *tx) killElement(c queue.Control, j *queue.Job, el *queue.Element, verdict queue.Verdict) error {
+func (t *tx) killElement(c queue.Control, j *queue.Job, el *queue.Element) error {
+	verdict := killVerdict(c, j)
 	switch {
 	case el.State.Pending():
 		t.e.stats.ended(j, c.AsDone)
@@ -204,7 +209,7 @@ func (t *tx) signalTarget(c queue.Control, g target) (string, error) {
 	return "is being signaled", g.each(notFinal, "Job has already finished", func(el *queue.Element) error {
 		if el.State.Pending() {
 			if name == "TERM" || name == "INT" || name == "QUIT" || name == "HUP" {
-				return t.killElement(c, g.job, el, queue.TermOwner)
+				return t.killElement(c, g.job, el)
 			}
 			return refuse("Job has not started yet")
 		}

@@ -87,7 +87,7 @@ func (t *tx) modifyTarget(c queue.Control, g target) (string, error) {
 	if j.Finished() {
 		return "", refuse("Job has already finished")
 	}
-	if j.Live() > 0 && !bsub.RunningOK(c.Options) {
+	if j.Live() > 0 && !bsub.RunningOK(withoutArrayLimit(c.Options)) {
 		return "", refuse("Job has already started")
 	}
 	var words []string
@@ -142,6 +142,13 @@ func (t *tx) modifyTarget(c queue.Control, g target) (string, error) {
 	t.keep(blobs)
 	t.changeRunning(j)
 	return text, nil
+}
+
+// withoutArrayLimit leaves out -J "%n": how many elements run at once can change at any time.
+func withoutArrayLimit(options []queue.Given) []queue.Given {
+	return slices.DeleteFunc(slices.Clone(options), func(o queue.Given) bool {
+		return o.Name == "J" && !slices.ContainsFunc(o.Values, func(v string) bool { return !strings.HasPrefix(v, "%") })
+	})
 }
 
 // changeRunning tells the nodes of live elements the new limits.

@@ -119,7 +119,7 @@ func (t *tx) lost(j *queue.Job, el *queue.Element, why string, u queue.Usage) er
 		Usage:  u, Charge: t.charge(j, el, u)})
 }
 
-// NodeGone notes that a node does not answer. What runs there becomes UNKWN; rerunnable jobs wait again.
+// NodeGone notes that a node does not answer. What runs there becomes UNKWN; sweep lets rerunnable jobs wait again.
 func (e *Engine) NodeGone(ctx context.Context, node nodes.ID, why string) error {
 	e.loadMu.Lock()
 	delete(e.loads, node)
@@ -135,15 +135,10 @@ func (e *Engine) NodeGone(ctx context.Context, node nodes.ID, why string) error 
 		t.wake = true
 		for _, id := range t.e.book.On(node) {
 			j, el := t.e.book.Find(id)
-			var err error
-			switch {
-			case el.State == queue.Unkwn:
-			case j.Spec.Rerunnable:
-				err = t.lost(j, el, fmt.Sprintf("host %s does not answer", node), el.Attempt.Usage)
-			default:
-				err = t.emit(j.ID, el.Index, "", &queue.Lost{})
+			if el.State == queue.Unkwn {
+				continue
 			}
-			if err != nil {
+			if err := t.emit(j.ID, el.Index, "", &queue.Lost{}); err != nil {
 				return err
 			}
 		}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"fairslice/queue"
@@ -28,11 +29,11 @@ func (e *Engine) sweepLoop(ctx context.Context) {
 	}
 }
 
-// sweep forgets what ended longer ago than the clean period, ends pending jobs whose -t has passed,
-// and orphans (-ti) whose dependency can never be satisfied.
+// sweep forgets what ended longer ago than the clean period, gives up rerunnable jobs on nodes that stay
+// away, ends pending jobs whose -t has passed, and orphans (-ti) whose dependency can never be satisfied.
 func (e *Engine) sweep(ctx context.Context) error {
 	var forget []queue.JobID
-	var end []queue.ElementID
+	var end, abandon []queue.ElementID
 	e.View(func(v queue.View) {
 		now := e.cfg.Now()
 		awaited := e.awaited()
@@ -46,12 +47,14 @@ func (e *Engine) sweep(ctx context.Context) error {
 			for i := range j.Elements {
 				if el := &j.Elements[i]; el.State.Pending() && e.overdue(j, el, now) != "" {
 					end = append(end, j.ElementID(el.Index))
+				} else if e.abandoned(j, el, now) != "" {
+					abandon = append(abandon, j.ElementID(el.Index))
 				}
 			}
 			return true
 		})
 	})
-	if len(forget) == 0 && len(end) == 0 {
+	if len(forget) == 0 && len(end) == 0 && len(abandon) == 0 {
 		return nil
 	}
 	return e.write(ctx, func(t *tx) error {
@@ -62,6 +65,18 @@ func (e *Engine) sweep(ctx context.Context) error {
 			}
 			if verdict := t.e.overdue(j, el, t.now); verdict != "" {
 				if err := t.emit(id.Job, id.Index, "", &queue.Ended{Result: queue.Result{Status: queue.NoStatus, Verdict: verdict, At: t.now}}); err != nil {
+					return err
+				}
+				t.wake = true
+			}
+		}
+		for _, id := range abandon {
+			j, el := t.e.book.Find(id)
+			if j == nil {
+				continue
+			}
+			if why := t.e.abandoned(j, el, t.now); why != "" {
+				if err := t.lost(j, el, why, el.Attempt.Usage); err != nil {
 					return err
 				}
 				t.wake = true
@@ -86,6 +101,19 @@ func (e *Engine) overdue(j *queue.Job, el *queue.Element, now time.Time) queue.V
 	}
 	if c := j.Condition(); j.Spec.TermOrphan && c != nil && c.Eval(el.Index, lookup{e.book}) == queue.Never {
 		return queue.TermOrphan
+	}
+	return ""
+}
+
+// abandoned says why a rerunnable element is no longer waited for where it ran, "" if it is.
+func (e *Engine) abandoned(j *queue.Job, el *queue.Element, now time.Time) string {
+	if el.State != queue.Unkwn || !j.Spec.Rerunnable || now.Sub(el.Since) < e.cfg.RerunAfter {
+		return ""
+	}
+	for _, a := range el.Attempt.Alloc {
+		if n := e.book.Nodes[a.Node]; n == nil || !n.Alive {
+			return fmt.Sprintf("host %s does not answer", a.Node)
+		}
 	}
 	return ""
 }

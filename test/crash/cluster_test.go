@@ -258,7 +258,8 @@ func (c *cluster) jobs() (map[string]jobState, error) {
 		if len(f) != 6 {
 			return nil, fmt.Errorf("bjobs said %q", line)
 		}
-		j := jobState{id: f[0], state: f[2], code: -1, host: f[4], why: f[5]}
+		id, _, _ := strings.Cut(f[0], "[")
+		j := jobState{id: id, state: f[2], code: -1, host: f[4], why: f[5]}
 		if f[1] != "0" {
 			j.id += "[" + f[1] + "]"
 		}

@@ -1,0 +1,208 @@
+package engine_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"fairslice/nodes"
+	"fairslice/queue"
+	"fairslice/queue/engine"
+)
+
+// away is an error that passes.
+type away string
+
+func (a away) Error() string   { return string(a) }
+func (a away) Temporary() bool { return true }
+
+// memory is a Store that keeps the texts of rows, as a database does. Next says what becomes of the next commits.
+type memory struct {
+	mu       sync.Mutex
+	next     []string // "fail", "ambiguous" (stored, and an error), "stale", "broken"; then all succeed
+	commits  int
+	events   []queue.Event
+	jobs     map[queue.JobID][]byte
+	elements map[queue.ElementID][]byte
+	nodes    map[nodes.ID][]byte
+	queues   map[string]queue.QueueState
+	blobs    map[string][]byte
+}
+
+func newMemory() *memory {
+	return &memory{jobs: map[queue.JobID][]byte{}, elements: map[queue.ElementID][]byte{}, nodes: map[nodes.ID][]byte{},
+		queues: map[string]queue.QueueState{}, blobs: map[string][]byte{}}
+}
+
+func (m *memory) Commit(_ context.Context, b *engine.Batch) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.commits++
+	how := ""
+	if len(m.next) > 0 {
+		how, m.next = m.next[0], m.next[1:]
+	}
+	switch how {
+	case "fail":
+		return away("the database is away")
+	case "broken":
+		return errors.New("a constraint is violated")
+	case "stale":
+		return fmt.Errorf("commit: %w", engine.ErrStale)
+	}
+	for _, ev := range b.Events {
+		switch n := int64(len(m.events)); {
+		case ev.Seq == n+1:
+			m.events = append(m.events, ev)
+		case ev.Seq > n+1:
+			return fmt.Errorf("event %d after %d", ev.Seq, n)
+		}
+	}
+	for _, j := range b.Jobs {
+		m.jobs[j.ID] = text(j)
+	}
+	for _, r := range b.Elements {
+		m.elements[queue.ElementID{Job: r.Job, Index: r.Element.Index}] = text(r.Element)
+	}
+	for _, n := range b.Nodes {
+		m.nodes[n.ID] = text(n)
+	}
+	maps.Copy(m.queues, b.Queues)
+	maps.Copy(m.blobs, b.Blobs)
+	for _, id := range b.Forgotten {
+		delete(m.jobs, id)
+		maps.DeleteFunc(m.elements, func(e queue.ElementID, _ []byte) bool { return e.Job == id })
+	}
+	if how == "ambiguous" {
+		return away("the connection was lost")
+	}
+	return nil
+}
+
+func (m *memory) Blob(_ context.Context, hash string) ([]byte, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if d, ok := m.blobs[hash]; ok {
+		return d, nil
+	}
+	return nil, errors.New("no such blob")
+}
+
+func (m *memory) EventsOf(_ context.Context, jobs []queue.JobID) (out []queue.Event, _ error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, ev := range m.events {
+		if slices.Contains(jobs, ev.Job) {
+			out = append(out, ev)
+		}
+	}
+	return out, nil
+}
+
+func (m *memory) FindHistory(context.Context, queue.Selection, string) ([]queue.JobID, error) {
+	return nil, nil
+}
+
+// restore is the book of a restart: elements without a row are in their first state.
+func (m *memory) restore() (*queue.Book, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var jobs []*queue.Job
+	var last queue.JobID
+	for _, id := range slices.Sorted(maps.Keys(m.jobs)) {
+		j := read[queue.Job](m.jobs[id])
+		j.Elements = queue.InitialElements(j.Spec, j.Submitted)
+		for i := range j.Elements {
+			if row, ok := m.elements[j.ElementID(j.Elements[i].Index)]; ok {
+				j.Elements[i] = *read[queue.Element](row)
+			}
+		}
+		jobs = append(jobs, j)
+	}
+	var ns []*nodes.Node
+	for _, row := range m.nodes {
+		ns = append(ns, read[nodes.Node](row))
+	}
+	for _, ev := range m.events {
+		last = max(last, ev.Job)
+	}
+	b := queue.NewBook()
+	return b, b.Restore(jobs, ns, maps.Clone(m.queues), int64(len(m.events)), last)
+}
+
+func text(v any) []byte {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return data
+}
+
+func read[T any](data []byte) *T {
+	v := new(T)
+	if err := json.Unmarshal(data, v); err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// hub records what the nodes are told. Away nodes are told nothing.
+type hub struct {
+	mu    sync.Mutex
+	said  []string
+	sent  []queue.Assignment
+	away  map[nodes.ID]bool
+	check func() // called before each word
+}
+
+func (h *hub) say(node nodes.ID, format string, args ...any) error {
+	if h.check != nil {
+		h.check()
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.away[node] {
+		return errors.New("not connected")
+	}
+	h.said = append(h.said, string(node)+" "+fmt.Sprintf(format, args...))
+	return nil
+}
+
+func (h *hub) Assign(node nodes.ID, a queue.Assignment) error {
+	err := h.say(node, "assign %s#%d", a.ID, a.Attempt)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err == nil {
+		h.sent = append(h.sent, a)
+	}
+	return err
+}
+
+func (h *hub) Order(node nodes.ID, o queue.Order) error {
+	word := string(o.Op)
+	for _, more := range []string{string(o.Verdict), o.Signal} {
+		if more != "" {
+			word += " " + more
+		}
+	}
+	if o.AtOnce {
+		word += " at-once"
+	}
+	if o.Op == queue.OrderLimit {
+		word += " " + o.RunLimit.String()
+	}
+	return h.say(node, "%s#%d %s", o.ID, o.Attempt, word)
+}
+
+// take is what was said since the last call.
+func (h *hub) take() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	out := h.said
+	h.said = nil
+	return out
+}

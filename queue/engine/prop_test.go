@@ -1,0 +1,470 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"fairslice/nodes"
+	"fairslice/queue"
+	"fairslice/queue/engine"
+)
+
+// world is an engine with its store and its nodes, and what has been promised to users.
+type world struct {
+	t     *rapid.T
+	e     *engine.Engine
+	store *memory
+	fleet *fleet
+	ended chan error
+	quit  context.CancelFunc
+
+	acked  []queue.JobID
+	tokens map[string]queue.JobID // user and token → the job answered first
+	sent   []sentReport           // to be sent again
+}
+
+type sentReport struct {
+	node nodes.ID
+	r    queue.Report
+}
+
+var ctx = context.Background()
+
+func (w *world) start(book *queue.Book) {
+	w.e = engine.New(config(), w.store, w.fleet, book)
+	var run context.Context
+	run, w.quit = context.WithCancel(ctx)
+	w.ended = make(chan error, 1)
+	e, ended := w.e, w.ended
+	go func() { ended <- e.Run(run) }()
+	synctest.Wait()
+}
+
+func (w *world) stop() {
+	w.quit()
+	if err := <-w.ended; err != nil {
+		w.t.Fatalf("Run gives %v", err)
+	}
+}
+
+// TestWhateverHappens plays random submissions, commands, reports, losses of nodes, failures of the database and restarts
+// of the daemon against the engine. At rest, after each step, the invariants of DESIGN.md hold; and when at last every
+// node is there and ends what it runs, nothing is left that could have run.
+func TestWhateverHappens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rapid.Check(struct{ rapid.TB }{t}, func(t *rapid.T) { // without Deadline, which a bubble does not have
+			w := &world{t: t, store: newMemory(), fleet: &fleet{nodes: map[nodes.ID]*daemon{}}, tokens: map[string]queue.JobID{}}
+			for _, line := range []string{"a=4,gpu=2", "b=2,lic=1", "far=2,gpu=1"} {
+				h := hello([]string{line})
+				w.fleet.nodes[h.Node.ID] = &daemon{hello: h, attempts: map[string]*attempt{}}
+			}
+			w.start(queue.NewBook())
+			defer func() { w.stop() }()
+			for range rapid.IntRange(5, 60).Draw(t, "steps") {
+				w.step()
+				synctest.Wait()
+				w.check()
+			}
+			w.finish()
+		})
+	})
+}
+
+func (w *world) step() {
+	switch n := rapid.IntRange(0, 99).Draw(w.t, "step"); {
+	case n < 20:
+		w.submit()
+	case n < 60:
+		w.act()
+	case n < 75:
+		w.control()
+	case n < 85:
+		w.comeAndGo()
+	case n < 88:
+		w.admin()
+	case n < 95:
+		time.Sleep(time.Duration(rapid.SampledFrom([]int{1, 10, 70, 4000}).Draw(w.t, "seconds")) * time.Second)
+	case n < 98:
+		w.store.next = rapid.SliceOfN(rapid.SampledFrom([]string{"fail", "ambiguous", ""}), 1, 4).Draw(w.t, "database")
+	default:
+		w.restart()
+	}
+}
+
+func (w *world) submit() {
+	words := []string{rapid.SampledFrom([]string{"ada", "eve"}).Draw(w.t, "user")}
+	for _, c := range []struct {
+		odds  int
+		words []string
+	}{
+		{4, []string{"rerun"}}, {8, []string{"hold"}}, {8, []string{"ti"}}, {10, []string{"excl"}}, {10, []string{"term=10m"}}, {10, []string{"begin=5m"}},
+		{3, []string{"limit=5m", "limit=1h"}}, {3, []string{"fgpu=0.5", "fgpu=1", "fgpu=1.5", "fgpu=3"}}, {3, []string{"slots=2", "slots=5"}},
+		{4, []string{"array=1-3", "array=1-4%2"}}, {4, []string{"queue=again", "queue=far", "queue=small", "queue=each"}},
+		{3, []string{"token=x", "token=y"}},
+	} {
+		if rapid.IntRange(1, c.odds).Draw(w.t, c.words[0]) == 1 {
+			words = append(words, rapid.SampledFrom(c.words).Draw(w.t, "word"))
+		}
+	}
+	if len(w.acked) > 0 && rapid.IntRange(0, 3).Draw(w.t, "depends") == 0 {
+		cond := rapid.SampledFrom([]string{"done(%d)", "ended(%d)", "exit(%d)", "!done(%d)"}).Draw(w.t, "condition")
+		words = append(words, "w="+fmt.Sprintf(cond, rapid.SampledFrom(w.acked).Draw(w.t, "job")))
+	}
+	sub := submission(words)
+	acc, err := w.e.Submit(ctx, sub)
+	if err != nil {
+		return // refused, which is the tables' business
+	}
+	if key := sub.Owner.User + "/" + sub.Token; sub.Token != "" {
+		if first, ok := w.tokens[key]; ok && first != acc.Job && w.inBook(first) {
+			w.t.Fatalf("token %s gave job %d and then %d", key, first, acc.Job)
+		}
+		w.tokens[key] = acc.Job
+	}
+	if !slices.Contains(w.acked, acc.Job) {
+		w.acked = append(w.acked, acc.Job)
+	}
+}
+
+func (w *world) inBook(id queue.JobID) (in bool) {
+	w.e.View(func(v queue.View) { in = v.Book().Jobs[id] != nil })
+	return in
+}
+
+// act lets one attempt of a connected node go on, and tell; or an old report be told again.
+func (w *world) act() {
+	node := w.drawNode()
+	if len(w.sent) > 0 && rapid.IntRange(0, 5).Draw(w.t, "again") == 0 {
+		old := rapid.SampledFrom(w.sent).Draw(w.t, "report")
+		w.tell(old.node, old.r)
+		return
+	}
+	has := w.fleet.list(node)
+	if len(has) == 0 || !w.fleet.nodes[node].connected {
+		return
+	}
+	p := rapid.SampledFrom(has).Draw(w.t, "attempt")
+	word := ""
+	switch p.state {
+	case "accepted":
+		word = rapid.SampledFrom([]string{"began", "began", "began", "ended:0", "failed:image", "refused:2"}).Draw(w.t, "begins")
+	case "running":
+		word = rapid.SampledFrom([]string{"began", "ended:0", "ended:0", "ended:256", "lost", "stopped"}).Draw(w.t, "goes on")
+	case "stopped":
+		word = rapid.SampledFrom([]string{"began", "resumed", "ended:9"}).Draw(w.t, "is stopped")
+	case "ended":
+		word = "ended:9," + string(p.verdict)
+	}
+	w.report(node, p, word)
+}
+
+// report changes an attempt as the word says, and tells it.
+func (w *world) report(node nodes.ID, p *attempt, word string) {
+	w.fleet.mu.Lock()
+	switch word {
+	case "began":
+		if p.state == "accepted" {
+			p.state = "running"
+		}
+	case "stopped":
+		p.state = "stopped"
+	case "resumed":
+		p.state = "running"
+	default:
+		delete(w.fleet.nodes[node].attempts, p.id.AttemptKey(p.number))
+	}
+	w.fleet.mu.Unlock()
+	w.tell(node, report(p.id, p.number, word))
+}
+
+func (w *world) tell(node nodes.ID, r queue.Report) {
+	if r.Kind != queue.ReportStopped { // told again, that would be another stop
+		w.sent = append(w.sent, sentReport{node, r})
+	}
+	if err := w.e.NodeReport(ctx, node, r); err != nil {
+		w.t.Fatalf("report %+v: %v", r, err)
+	}
+}
+
+func (w *world) drawNode() nodes.ID {
+	return rapid.SampledFrom([]nodes.ID{"a", "b", "far"}).Draw(w.t, "node")
+}
+
+func (w *world) control() {
+	if len(w.acked) == 0 {
+		return
+	}
+	verb := rapid.SampledFrom([]string{"kill", "kill force", "kill done", "stop", "resume", "requeue", "requeue state=EXIT", "requeue state=DONE hold",
+		"top", "bottom", "switch to=again", "switch to=small", "mod -W=7", "mod -r", "signal sig=USR1", "signal sig=TERM", "mod -Jn"}).Draw(w.t, "verb")
+	id := fmt.Sprint(rapid.SampledFrom(w.acked).Draw(w.t, "job"))
+	if rapid.IntRange(0, 4).Draw(w.t, "element") == 0 {
+		id += "[2]"
+	}
+	words := append([]string{"root", id}, strings.Fields(verb)[1:]...)
+	if _, err := w.e.Control(ctx, control(strings.Fields(verb)[0], words)); err != nil {
+		w.t.Fatalf("%s %s: %v", verb, id, err)
+	}
+}
+
+func (w *world) admin() {
+	op := rapid.SampledFrom([]string{"hclose", "hopen", "qinact", "qact"}).Draw(w.t, "op")
+	name := "normal"
+	if op[0] == 'h' {
+		name = string(w.drawNode())
+	}
+	if _, err := w.e.Admin(ctx, queue.AdminCommand{Op: op, Names: []string{name}, By: identity("root")}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// comeAndGo cuts a node off, lets the engine notice, or lets the node come back, with or without what it had.
+func (w *world) comeAndGo() {
+	node := w.drawNode()
+	d := w.fleet.nodes[node]
+	switch rapid.IntRange(0, 4).Draw(w.t, "way") {
+	case 0:
+		d.connected = false
+	case 1:
+		d.connected = false
+		if err := w.e.NodeGone(ctx, node, "no heartbeat"); err != nil {
+			w.t.Fatal(err)
+		}
+	case 2:
+		for _, p := range w.fleet.list(node) {
+			if rapid.Bool().Draw(w.t, "forgets") {
+				delete(d.attempts, p.id.AttemptKey(p.number))
+			}
+		}
+		w.join(node)
+	default:
+		w.join(node)
+	}
+}
+
+func (w *world) join(node nodes.ID) {
+	if err := w.e.NodeJoined(ctx, w.fleet.connect(node)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// restart ends the daemon and begins another one on what is stored. Every node loses its connection.
+func (w *world) restart() {
+	w.store.next = nil
+	w.stop()
+	w.agree()
+	book, err := w.store.restore()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, d := range w.fleet.nodes {
+		d.connected = false
+	}
+	w.start(book)
+}
+
+func (w *world) agree() {
+	if err := agrees(w.e, w.store); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// check is the invariants at rest.
+func (w *world) check() {
+	w.e.View(func(v queue.View) {
+		if err := capacity(v.Book()); err != nil {
+			w.t.Fatal(err)
+		}
+		if err := w.fleet.mismatch(v.Book()); err != nil {
+			w.t.Fatal(err)
+		}
+	})
+	if err := history(w.store.events); err != nil {
+		w.t.Fatal(err)
+	}
+	stored := map[queue.JobID]bool{}
+	for _, ev := range w.store.events {
+		stored[ev.Job] = true
+	}
+	for _, id := range w.acked {
+		if !stored[id] {
+			w.t.Fatalf("job %d was acknowledged and is not stored", id)
+		}
+	}
+}
+
+// capacity adds up what live attempts hold, not trusting the nodes' own counts.
+func capacity(b *queue.Book) error {
+	slots, held, gpus := map[nodes.ID]int{}, map[nodes.ID]int{}, map[string]nodes.Amount{}
+	var err error
+	b.Each(func(j *queue.Job) bool {
+		live, ended := 0, 0
+		for i := range j.Elements {
+			el := &j.Elements[i]
+			if el.State.Final() {
+				ended++
+			}
+			if el.State.Final() != (el.Result != nil) {
+				err = fmt.Errorf("%d[%d] is %s with the result %+v", j.ID, el.Index, el.State, el.Result)
+			}
+			if !el.State.Live() {
+				continue
+			}
+			live++
+			total := 0
+			for _, a := range el.Attempt.Alloc {
+				slots[a.Node] += a.Slots
+				held[a.Node]++
+				total += a.Slots
+				for _, s := range a.Slices {
+					gpus[s.UUID] += s.Amount
+				}
+			}
+		}
+		if live != j.Live() || ended != j.Ended() {
+			err = fmt.Errorf("job %d counts %d live and %d ended, it has %d and %d", j.ID, j.Live(), j.Ended(), live, ended)
+		}
+		return err == nil
+	})
+	for id, n := range b.Nodes {
+		if slots[id] != n.UsedSlots || held[id] != n.Holders || slots[id] > n.Slots || held[id] != len(b.On(id)) {
+			return fmt.Errorf("node %s: %d slots by %d, it counts %+v", id, slots[id], held[id], n)
+		}
+		for _, g := range n.GPUs {
+			if gpus[g.UUID] != g.Used || g.Used > g.Capacity {
+				return fmt.Errorf("node %s: %s fGPU, it counts %+v", id, gpus[g.UUID], g)
+			}
+		}
+	}
+	return err
+}
+
+// history checks the stored events: one live attempt an element, each charged once, and nothing after the end but a
+// requeue that somebody asked for.
+func history(events []queue.Event) error {
+	type life struct {
+		live    int
+		final   bool
+		charges map[int]int
+	}
+	lives := map[queue.ElementID]*life{}
+	for i, ev := range events {
+		if ev.Seq != int64(i+1) {
+			return fmt.Errorf("event %d is the %d. stored", ev.Seq, i+1)
+		}
+		id := queue.ElementID{Job: ev.Job, Index: ev.Index}
+		l := lives[id]
+		if l == nil {
+			l = &life{charges: map[int]int{}}
+			lives[id] = l
+		}
+		wrong := func(what string) error { return fmt.Errorf("event %d, %s of %s: %s", ev.Seq, ev.Body.Kind(), id, what) }
+		over := func(attempt int, c *queue.Charge) error {
+			if attempt != l.live || (c != nil) != (attempt != 0) {
+				return wrong(fmt.Sprintf("attempt %d with charge %+v, live is %d", attempt, c, l.live))
+			}
+			if l.charges[attempt]++; attempt != 0 && l.charges[attempt] > 1 {
+				return wrong("charged again")
+			}
+			l.live = 0
+			return nil
+		}
+		var err error
+		switch body := ev.Body.(type) {
+		case *queue.Started:
+			if l.live != 0 || l.final || l.charges[body.Attempt] > 0 {
+				err = wrong("it is live, has ended, or had that attempt")
+			}
+			l.live = body.Attempt
+		case *queue.Ended:
+			if l.final {
+				err = wrong("it has ended")
+			} else {
+				err = over(body.Attempt, body.Charge)
+			}
+			l.final = true
+		case *queue.Requeued:
+			if l.final && ev.By == "" {
+				err = wrong("nobody asked for it")
+			} else if !l.final {
+				err = over(body.Attempt, body.Charge)
+			}
+			l.final = false
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// finish lets everything run to its end: what then still waits must have a reason that no resource can cure.
+func (w *world) finish() {
+	w.store.next = nil
+	for _, op := range []queue.AdminCommand{{Op: "hopen", Names: []string{"all"}}, {Op: "qact", Names: []string{"normal"}}} {
+		op.By = identity("root")
+		if _, err := w.e.Admin(ctx, op); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	for _, node := range []nodes.ID{"a", "b", "far"} {
+		w.join(node)
+	}
+	synctest.Wait()
+	w.check()
+	left := ""
+	for range 60 {
+		if _, err := w.e.Control(ctx, control("resume", []string{"root", "0", "user=all"})); err != nil {
+			w.t.Fatal(err)
+		}
+		for _, node := range []nodes.ID{"a", "b", "far"} {
+			for _, p := range w.fleet.list(node) {
+				w.report(node, p, "ended:0")
+			}
+		}
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		w.check()
+		if left = w.left(); left == "" {
+			break
+		}
+	}
+	if left != "" {
+		w.t.Fatalf("with nothing in its way, this does not end: %s", left)
+	}
+	w.agree()
+}
+
+// left names what is live, or waits for something that should have come.
+func (w *world) left() (out string) {
+	w.e.View(func(v queue.View) {
+		v.Book().Each(func(j *queue.Job) bool {
+			for i := range j.Elements {
+				el := &j.Elements[i]
+				if el.State.Final() {
+					continue
+				}
+				reasons, _ := v.Why(j, el)
+				switch {
+				case el.State == queue.Pend && len(reasons) > 0 && reasons[0].Kind == queue.ReasonDependency && waitsForUnfinished(v.Book(), j):
+				case el.State == queue.Pend && len(reasons) > 0 && slices.Contains([]queue.ReasonKind{queue.ReasonNoHost, queue.ReasonNotSelected, queue.ReasonNever}, reasons[0].Kind):
+				default:
+					out += fmt.Sprintf("%s is %s %+v; ", j.ElementID(el.Index), el.State, reasons)
+				}
+			}
+			return true
+		})
+	})
+	return out
+}
+
+// waitsForUnfinished says that what j waits for waits itself.
+func waitsForUnfinished(b *queue.Book, j *queue.Job) bool {
+	return slices.ContainsFunc(j.Condition().Refs(), func(r queue.JobRef) bool { return b.Jobs[r.Job] != nil && !b.Jobs[r.Job].Finished() })
+}
