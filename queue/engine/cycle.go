@@ -27,11 +27,27 @@ func (e *Engine) planLoop(ctx context.Context) {
 		case <-e.wake:
 		case <-ticker.C:
 		}
+		began := time.Now()
 		if err := e.cycle(ctx); err != nil {
 			return // the engine is stopping; Run says why
 		}
+		// A cycle holds up the writer while it copies the book. With many jobs waiting, submissions would
+		// wake one after the other: it rests as long as it has worked.
+		if worked := time.Since(began); worked > restFrom {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(min(worked, maxRest)):
+			}
+		}
 	}
 }
+
+// A cycle shorter than restFrom needs no rest, and none rests longer than maxRest.
+const (
+	restFrom = 10 * time.Millisecond
+	maxRest  = 500 * time.Millisecond
+)
 
 // cycle plans once and commits the starts.
 func (e *Engine) cycle(ctx context.Context) error {

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"fairslice/nodes"
@@ -161,6 +162,9 @@ func (e *Engine) NodeHeartbeat(node nodes.ID, h queue.Heartbeat) {
 	l.Load1, l.MemoryAvailable = h.Load1, h.MemoryAvailable
 	e.loads[node] = l
 	e.loadMu.Unlock()
+	if len(h.LostGPUs) > 0 {
+		go e.closeForLostGPU(node, h.LostGPUs)
+	}
 	if len(h.Usage) == 0 {
 		return
 	}
@@ -168,6 +172,21 @@ func (e *Engine) NodeHeartbeat(node nodes.ID, h queue.Heartbeat) {
 	defer e.mu.Unlock()
 	for _, u := range h.Usage {
 		e.book.Observe(u.ID, u.Attempt, u.Usage)
+	}
+}
+
+// closeForLostGPU closes a node of which a GPU no longer answers: nothing new starts there until an
+// administrator has looked. What runs goes on, or fails by itself.
+func (e *Engine) closeForLostGPU(node nodes.ID, uuids []string) {
+	err := e.write(context.Background(), func(t *tx) error {
+		n := t.e.book.Nodes[node]
+		if n == nil || n.Closed {
+			return nil
+		}
+		return t.emit(0, 0, "", &queue.NodeClosed{Node: node, Reason: "GPU no longer answers: " + strings.Join(uuids, ", ")})
+	})
+	if err != nil {
+		e.cfg.Logger.Error("node with a lost GPU not closed", "node", node, "error", err)
 	}
 }
 
