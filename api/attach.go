@@ -181,13 +181,17 @@ func (s *session) tie(ctx context.Context, l look, attempt int) (tied bool, err 
 	defer context.AfterFunc(ctx, pipe.Close)()
 	ended := make(chan error, 1)
 	got := false // read after ended only
+	ready := make(chan struct{})
 	go func() {
 		defer pipe.Close() // wakes a Send to a node that does not read
-		ended <- s.output(pipe, &got)
+		ended <- s.output(pipe, ready, &got)
 	}()
+	var input <-chan queue.PipeFrame // nothing until the node has the attempt: it would be lost
 	for {
 		select {
-		case f := <-s.input:
+		case <-ready:
+			ready, input = nil, s.input
+		case f := <-input:
 			if f.Rows != 0 || f.Cols != 0 {
 				s.rows, s.cols = f.Rows, f.Cols
 			}
@@ -204,9 +208,10 @@ func (s *session) tie(ctx context.Context, l look, attempt int) (tied bool, err 
 	}
 }
 
-// output carries what the node sends to the caller, until the end.
-func (s *session) output(pipe *Pipe, got *bool) error {
-	for {
+// output carries what the node sends to the caller, until the end. The first message, which may be empty,
+// tells that the node has tied the attempt: ready is closed.
+func (s *session) output(pipe *Pipe, ready chan<- struct{}, got *bool) error {
+	for first := true; ; first = false {
 		m, err := pipe.Recv()
 		switch {
 		case errors.Is(err, io.EOF):
@@ -215,6 +220,9 @@ func (s *session) output(pipe *Pipe, got *bool) error {
 			return wire.Errorf(Unavailable, "Job <%d> : the connection to its node broke.", s.job)
 		case m.GetError() != "":
 			return wire.Errorf(Conflict, "Job <%d> : %s", s.job, m.GetError())
+		}
+		if first {
+			close(ready)
 		}
 		out := []*pb.AttachResponse{}
 		if len(m.GetData()) > 0 {

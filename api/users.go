@@ -35,6 +35,8 @@ func (u *users) Submit(ctx context.Context, req *connect.Request[pb.SubmitReques
 		return nil, wire.Errorf(Invalid, "No command is specified. Job not submitted.")
 	case s.Token == "":
 		return nil, wire.Errorf(Invalid, "The submission has no token. Job not submitted.")
+	case s.Spec.SubCWD == "":
+		return nil, wire.Errorf(Invalid, "The current directory does not exist any more. Job not submitted.")
 	}
 	s.Owner = by
 	accepted, err := u.engine.Submit(ctx, s)

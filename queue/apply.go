@@ -159,7 +159,7 @@ func (b *Book) applyElement(j *Job, e *Element, ev Event) error {
 			b.release(j, e)
 		}
 		result := body.Result
-		e.Result, e.KillAs, e.KillAt, e.Requeue, e.AsDone = &result, "", time.Time{}, false, false
+		e.Result, e.KillAs, e.KillAt, e.Requeue, e.Hold, e.AsDone = &result, "", time.Time{}, false, false, false
 		j.ended++
 		if state = Exit; body.Done {
 			state = Done
@@ -179,12 +179,12 @@ func (b *Book) applyElement(j *Job, e *Element, ev Event) error {
 		if body.Failed {
 			e.Failed++
 		}
-		e.Attempt, e.KillAs, e.KillAt, e.Requeue, e.AsDone = nil, "", time.Time{}, false, false
+		e.Attempt, e.KillAs, e.KillAt, e.Requeue, e.Hold, e.AsDone = nil, "", time.Time{}, false, false, false
 		if state = Pend; body.Hold {
 			state = PSusp
 		}
 	case *KillRequested:
-		e.KillAs, e.KillAt, e.Requeue, e.AsDone = body.Verdict, ev.At, body.Requeue, body.AsDone
+		e.KillAs, e.KillAt, e.Requeue, e.Hold, e.AsDone = body.Verdict, ev.At, body.Requeue, body.Hold, body.AsDone
 		if body.Note != "" {
 			e.Note = body.Note
 		}

@@ -74,6 +74,7 @@ type (
 	KillRequested struct {
 		Verdict Verdict `json:"verdict"`
 		Requeue bool    `json:"requeue,omitempty"`
+		Hold    bool    `json:"hold,omitempty"`
 		AsDone  bool    `json:"as_done,omitempty"`
 		Force   bool    `json:"force,omitempty"`
 		Note    string  `json:"note,omitempty"`

@@ -40,6 +40,7 @@ type Element struct {
 	KillAs  Verdict   `json:"kill_as,omitempty"`
 	KillAt  time.Time `json:"kill_at,omitzero"`
 	Requeue bool      `json:"requeue,omitempty"` // when this attempt has ended, wait again (brequeue)
+	Hold    bool      `json:"hold,omitempty"`    // with Requeue: as PSUSP (brequeue -H)
 	AsDone  bool      `json:"as_done,omitempty"` // bkill -d: ends as DONE
 	Note    string    `json:"note,omitempty"`    // bkill -C's text, or why the last attempt could not start
 	Retry   time.Time `json:"retry,omitzero"`    // not before: back-off after a failed start

@@ -46,6 +46,7 @@ type more struct {
 	KillAs  queue.Verdict `json:"kill_as,omitempty"`
 	KillAt  time.Time     `json:"kill_at,omitzero"`
 	Requeue bool          `json:"requeue,omitempty"`
+	Hold    bool          `json:"hold,omitempty"`
 	AsDone  bool          `json:"as_done,omitempty"`
 	Note    string        `json:"note,omitempty"`
 	Retry   time.Time     `json:"retry,omitzero"`
@@ -53,10 +54,10 @@ type more struct {
 }
 
 func moreOf(e *queue.Element) more {
-	return more{e.KillAs, e.KillAt, e.Requeue, e.AsDone, e.Note, e.Retry, e.Failed}
+	return more{e.KillAs, e.KillAt, e.Requeue, e.Hold, e.AsDone, e.Note, e.Retry, e.Failed}
 }
 
 func (m *more) give(e *queue.Element) {
-	e.KillAs, e.KillAt, e.Requeue, e.AsDone = m.KillAs, m.KillAt, m.Requeue, m.AsDone
+	e.KillAs, e.KillAt, e.Requeue, e.Hold, e.AsDone = m.KillAs, m.KillAt, m.Requeue, m.Hold, m.AsDone
 	e.Note, e.Retry, e.Failed = m.Note, m.Retry, m.Failed
 }

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -213,7 +214,14 @@ func (c *cluster) boot(extraFile string) error {
 	if err != nil {
 		return err
 	}
-	if err := c.cmd.Start(); err != nil {
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM} // a test that is killed leaves nothing either
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread() // that death is the one of the thread: this one lives as long as the program
+		started <- c.cmd.Start()
+		select {}
+	}()
+	if err := <-started; err != nil {
 		return err
 	}
 	ready := make(chan string, 1)

@@ -133,7 +133,7 @@ func fold(l string) string {
 func (n *normaliser) names(s string) string {
 	s = strings.ReplaceAll(s, n.work, "/w")
 	s = strings.ReplaceAll(s, n.c.dir, "/state")
-	s = strings.ReplaceAll(s, "charged </"+n.c.user+">", "charged </alice>")
+	s = regexp.MustCompile(`charged </(\S*/)?`+regexp.QuoteMeta(n.c.user)+`>`).ReplaceAllString(s, "charged </${1}alice>")
 	if n.c.home != "/" {
 		s = regexp.MustCompile(regexp.QuoteMeta(n.c.home)+`([/>]|$)`).ReplaceAllString(s, "/home/alice$1")
 	}
@@ -196,7 +196,7 @@ var valueRules = []struct {
 	{regexp.MustCompile(day + ` ` + month + ` [ \d]\d \d\d:\d\d:\d\d`), "Thu Jan  1 00:00:00"},
 	{regexp.MustCompile(month + ` [ \d]\d \d\d:\d\d:\d\d \d{4}`), "Jan  1 00:00:00 1970"},
 	{regexp.MustCompile(month + ` [ \d]\d \d\d:\d\d`), "Jan  1 00:00"},
-	{regexp.MustCompile(month + ` [ \d]\d \d{4}`), "Jan  1 1970"},
+	{regexp.MustCompile(month + ` +\d+ \d{4}`), "Jan  1 1970"},
 	{regexp.MustCompile(`\d\d/\d\d-\d\d:\d\d:\d\d`), "01/01-00:00:00"},
 	{regexp.MustCompile(`\d{3}:\d\d:\d\d\.\d\d`), "000:00:00.00"},
 	{regexp.MustCompile(`CPU time used is [\d.]+ seconds`), "CPU time used is 0.0 seconds"},
@@ -207,7 +207,9 @@ var valueRules = []struct {
 	{regexp.MustCompile(`(?m)^(    (?:Max Memory|Average Memory|Delta Memory|Max Swap|Max Processes|Max Threads) : +)\S.*$`), "${1}?"},
 	{regexp.MustCompile(`for \d+ (?:seconds?|minutes?)\b`), "for 1 second"},
 	{regexp.MustCompile(`\(\d+ (?:seconds?|minutes?|s)\)`), "(1 second)"},
-	{regexp.MustCompile(`\d+ (?:seconds?|ms|milliseconds?) ago`), "1 second ago"},
+	{regexp.MustCompile(`\d+ (?:s|ms) ago`), "0 s ago"},
+	{regexp.MustCompile(`(Expected start: .*), in .*\.`), "$1, in 1 d."},
+	{regexp.MustCompile(`\(\d+ (?:s|ms)\)`), "(0 s)"},
 }
 
 func (n *normaliser) values(s string) string {

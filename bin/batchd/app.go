@@ -26,11 +26,12 @@ func app() *cli.App {
 			if c.Args().Present() {
 				return fmt.Errorf("unknown command %q; try batchd --help", c.Args().First())
 			}
-			cfg, err := etc.Load(c.String("config"))
+			reload := func() (*etc.Config, error) { return etc.Load(c.String("config")) }
+			cfg, err := reload()
 			if err != nil {
 				return err
 			}
-			return serve(c.Context, cfg, newLogger(cfg.LogLevel))
+			return serve(c.Context, cfg, reload, newLogger(cfg.LogLevel))
 		},
 		Commands: []*cli.Command{checkCommand(config), devCommand(), tokenCommand(config)},
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"fairslice/api"
@@ -17,8 +18,16 @@ import (
 // backend is the engine as the server sees it: the same calls, with errors that users may read marked as such.
 type backend struct {
 	*engine.Engine
-	cfg  *etc.Config
-	host string
+	cfg    atomic.Pointer[etc.Config]
+	host   string
+	reload func() (*etc.Config, error)
+	log    *slog.Logger
+}
+
+func newBackend(eng *engine.Engine, cfg *etc.Config, host string, reload func() (*etc.Config, error), log *slog.Logger) *backend {
+	b := &backend{Engine: eng, host: host, reload: reload, log: log}
+	b.cfg.Store(cfg)
+	return b
 }
 
 // speak turns the engine's errors into the server's.
@@ -48,8 +57,27 @@ func (b *backend) Control(ctx context.Context, c queue.Control) ([]queue.Outcome
 }
 
 func (b *backend) Admin(ctx context.Context, a queue.AdminCommand) ([]queue.Outcome, error) {
+	if a.Op == "reconfig" && a.By.Admin {
+		return b.reconfigure()
+	}
 	out, err := b.Engine.Admin(ctx, a)
 	return out, speak(err)
+}
+
+// reconfigure reads the configuration again. A file with mistakes changes nothing.
+func (b *backend) reconfigure() ([]queue.Outcome, error) {
+	cfg, err := b.reload()
+	if err != nil {
+		return nil, &api.Error{Code: api.Invalid, Msg: err.Error()}
+	}
+	if err := writeLSFConf(cfg); err != nil {
+		return nil, err
+	}
+	b.Reconfigure(engineConfig(cfg, b.host, b.log))
+	b.cfg.Store(cfg)
+	b.log.Info("configuration read again", "queues", len(cfg.Queues))
+	text := "Reconfiguration is done. Addresses, directories, the database and heartbeats change with the next start only."
+	return []queue.Outcome{{ID: cfg.Cluster, OK: true, Text: text}}, nil
 }
 
 func (b *backend) Select(v queue.View, s queue.Selection, by queue.Identity) ([]api.Found, []string, error) {

@@ -11,16 +11,17 @@ import (
 
 // Describe is the configuration as lsid, bparams, bqueues and badmin showconf show it.
 func (b *backend) Describe() api.Cluster {
+	cfg := b.cfg.Load()
 	c := api.Cluster{
-		Name: b.cfg.Cluster, Master: b.host, Version: version, DefaultQueue: b.cfg.DefaultQueue,
-		Params: paramsOf(b.cfg), MemoryUnit: b.cfg.MemoryUnit(), MaxArray: b.cfg.MaxJobArraySize,
-		Consumables: b.cfg.ResourceNames(), TimeZone: b.cfg.Location().String(),
+		Name: cfg.Cluster, Master: b.host, Version: version, DefaultQueue: cfg.DefaultQueue,
+		Params: paramsOf(cfg), MemoryUnit: cfg.MemoryUnit(), MaxArray: cfg.MaxJobArraySize,
+		Consumables: cfg.ResourceNames(), TimeZone: cfg.Location().String(),
 	}
-	for name := range b.cfg.ImageFiles() {
+	for name := range cfg.ImageFiles() {
 		c.Images = append(c.Images, name)
 	}
 	slices.Sort(c.Images)
-	for _, q := range b.cfg.Queues {
+	for _, q := range cfg.Queues {
 		c.Queues = append(c.Queues, api.QueueInfo{
 			Name: q.Name, Description: q.Description, Priority: q.Priority, MaxSlots: q.MaxSlots, UserSlots: q.UserSlots,
 			DefaultRunLimit: q.DefaultRunLimit, MaxRunLimit: q.MaxRunLimit, MaxMemory: q.MaxMemory, Hosts: q.Hosts,

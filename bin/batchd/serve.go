@@ -27,8 +27,8 @@ const leaseLife = 3 * time.Second
 
 func tokenFile(cfg *etc.Config) string { return filepath.Join(cfg.StateDir, "tokens.json") }
 
-// serve runs the daemon until ctx ends or it can no longer lead.
-func serve(ctx context.Context, cfg *etc.Config, log *slog.Logger) (err error) {
+// serve runs the daemon until ctx ends or it can no longer lead. reload reads the configuration again.
+func serve(ctx context.Context, cfg *etc.Config, reload func() (*etc.Config, error), log *slog.Logger) (err error) {
 	if err := os.MkdirAll(cfg.StateDir, 0o755); err != nil {
 		return fmt.Errorf("state directory: %w", err)
 	}
@@ -60,11 +60,11 @@ func serve(ctx context.Context, cfg *etc.Config, log *slog.Logger) (err error) {
 		defer cancel()
 		_ = lease.Release(out) // it runs out by itself
 	}()
-	return lead(ctx, cfg, log, st, lease, host)
+	return lead(ctx, cfg, reload, log, st, lease, host)
 }
 
 // lead restores the book and serves it while the lease lasts.
-func lead(ctx context.Context, cfg *etc.Config, log *slog.Logger, st *store.Store, lease *store.Lease, host string) error {
+func lead(ctx context.Context, cfg *etc.Config, reload func() (*etc.Config, error), log *slog.Logger, st *store.Store, lease *store.Lease, host string) error {
 	began := time.Now()
 	state, err := st.Load(ctx)
 	if err != nil {
@@ -82,7 +82,7 @@ func lead(ctx context.Context, cfg *etc.Config, log *slog.Logger, st *store.Stor
 	if err != nil {
 		return err
 	}
-	srv := api.New(api.Config{Admins: cfg.Admins}, &backend{Engine: eng, cfg: cfg, host: host}, hub, tokens, log)
+	srv := api.New(api.Config{Admins: cfg.Admins}, newBackend(eng, cfg, host, reload, log), hub, tokens, log)
 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -299,8 +299,8 @@ func (t *attempt) jobDir() string { return filepath.Join(t.a.cfg.Dir, "jobs", t.
 
 // removeFiles removes everything of an ended attempt, its record last.
 func (t *attempt) removeFiles() error {
-	if t.group != nil {
-		if err := t.group.Remove(); err != nil {
+	if g, ok := t.a.cgroups.Open(t.key); ok { // also that of an attempt which had ended in an earlier life of noded
+		if err := g.Remove(); err != nil {
 			t.a.cfg.Logger.Warn("group not removed", "attempt", t.key, "error", err)
 		}
 	}

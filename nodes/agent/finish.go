@@ -113,8 +113,10 @@ func (t *attempt) postExec(r record, rep queue.Report) {
 
 // append writes text to a file of the job with its user's rights.
 func (t *attempt) append(path string, text []byte) {
-	f, err := shepherd.OpenAs(t.cred(), path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o666)
+	// A FIFO that nobody reads must not keep the job from ending.
+	f, err := shepherd.OpenAs(t.cred(), path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, 0o666)
 	if err == nil {
+		_ = f.SetWriteDeadline(time.Now().Add(5 * time.Second)) // files of the other kinds have none
 		_, err = f.Write(text)
 		if err2 := f.Close(); err == nil {
 			err = err2

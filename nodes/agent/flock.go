@@ -104,7 +104,7 @@ func (f *flock) bury(c *shepherd.Client) {
 	f.mu.Unlock()
 	_ = os.Remove(c.Socket()) // a killed shepherd leaves it
 	for _, key := range orphans {
-		if !f.adopt(key) {
+		if !f.adopt(key, wasCurrent) {
 			f.deliver(key, exit{lost: true, detail: "the job's keeper was lost with all traces of the job", at: time.Now()})
 		}
 	}
@@ -126,15 +126,16 @@ func (f *flock) bury(c *shepherd.Client) {
 }
 
 // adopt waits for a job whose shepherd is gone: by its status file, or as its new parent, or, when
-// neither is possible, until it is gone, with its exit status lost. false: it was never started.
-func (f *flock) adopt(key string) bool {
+// neither is possible, until it is gone, with its exit status lost. false: it was never started. ours says
+// that the shepherd was spawned in this life of noded, so that what it has forked cannot have vanished.
+func (f *flock) adopt(key string, ours bool) bool {
 	if e, ok, err := shepherd.ReadStatus(f.dir, key); err == nil && ok {
 		f.deliver(key, exit{status: e, at: e.Ended})
 		return true
 	}
 	wait, err := shepherd.Adopt(f.dir, key)
 	switch {
-	case errors.Is(err, shepherd.ErrUnknown):
+	case errors.Is(err, shepherd.ErrUnknown), errors.Is(err, shepherd.ErrNoTrace) && ours:
 		return false
 	case err != nil:
 		f.deliver(key, exit{lost: true, detail: "the job's keeper was lost: " + err.Error(), at: time.Now()})
@@ -196,7 +197,7 @@ func (f *flock) start(ctx context.Context, s shepherd.Start) (shepherd.Started, 
 			return st, nil, err
 		}
 		if c != nil {
-			if st, ran, err := f.inquest(s.Key); ran || err != nil {
+			if st, ran, err := f.inquest(s.Key, true); ran || err != nil {
 				if st.StdoutPath == "" {
 					st.StdoutPath, st.StderrPath = s.Stdout.Path, s.Stderr.Path // killed before it was written down
 				}
@@ -226,7 +227,7 @@ func (f *flock) took(key string, c *shepherd.Client) {
 	delete(f.starting, key)
 	kept := f.keepers[key] == c
 	f.mu.Unlock()
-	if !kept && !f.adopt(key) {
+	if !kept && !f.adopt(key, true) {
 		f.deliver(key, exit{lost: true, detail: "the job's keeper was lost with all traces of the job", at: time.Now()})
 	}
 }
@@ -241,13 +242,13 @@ func (f *flock) release(key string) {
 
 // inquest finds out what became of a start whose shepherd is gone. Either the job runs, or ran, and its end
 // is delivered; or nothing was executed, and then the key is free to be started again.
-func (f *flock) inquest(key string) (st shepherd.Started, ran bool, err error) {
+func (f *flock) inquest(key string, ours bool) (st shepherd.Started, ran bool, err error) {
 	f.release(key)
 	dir := filepath.Join(f.dir, key)
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return st, false, nil // made before anything is executed
 	}
-	if !f.adopt(key) {
+	if !f.adopt(key, ours) {
 		return st, false, os.RemoveAll(dir)
 	}
 	st, ok, err := shepherd.ReadStarted(f.dir, key)
@@ -265,7 +266,7 @@ func (f *flock) resume(ctx context.Context, key string) (st shepherd.Started, st
 		c := f.keepers[key]
 		f.mu.Unlock()
 		if c == nil {
-			st, started, err = f.inquest(key)
+			st, started, err = f.inquest(key, false)
 			return st, started, w, err
 		}
 		st, started, err = shepherd.ReadStarted(f.dir, key)
@@ -279,7 +280,7 @@ func (f *flock) resume(ctx context.Context, key string) (st shepherd.Started, st
 		case ctx.Err() != nil:
 			return st, false, nil, ctx.Err()
 		case errors.Is(err, shepherd.ErrGone), !slices.ContainsFunc(jobs, func(j shepherd.Job) bool { return j.Key == key }):
-			st, started, err = f.inquest(key)
+			st, started, err = f.inquest(key, false)
 			return st, started, w, err
 		}
 		time.Sleep(20 * time.Millisecond)

@@ -48,6 +48,9 @@ func (t *attempt) serveTerminal(o queue.PipeOrder, p queue.Pipe) error {
 	if o.Rows > 0 && o.Cols > 0 {
 		_ = term.Resize(o.Rows, o.Cols)
 	}
+	if p.SendData(nil) != nil { // the user's input waits for it
+		return nil
+	}
 	go func() { // from the user to the job; ends with the stream
 		defer term.Close()
 		for {

@@ -84,7 +84,11 @@ func (s *spool) create(key string, r *record) error {
 	if err != nil {
 		return err
 	}
-	return s.write(key, os.O_CREATE|os.O_EXCL, append(append(first, '\n'), append(second, '\n')...))
+	err = s.write(key, os.O_CREATE|os.O_EXCL, append(append(first, '\n'), append(second, '\n')...))
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		_ = s.remove(key) // the disk is full: do not keep a part
+	}
+	return err
 }
 
 // update appends the progress of an attempt.
@@ -130,6 +134,10 @@ func (s *spool) load() (map[string]*record, []error) {
 			continue
 		}
 		r, err := s.read(key)
+		if errors.Is(err, errEmpty) {
+			_ = s.remove(key)
+			continue
+		}
 		if err == nil && r.Assignment.ID.AttemptKey(r.Assignment.Attempt) != key {
 			err = errors.New("its content is about another attempt")
 		}
@@ -143,11 +151,17 @@ func (s *spool) load() (map[string]*record, []error) {
 	return out, bad
 }
 
+// errEmpty is a record that noded was killed before writing: the attempt was never taken, and comes again.
+var errEmpty = errors.New("it is empty")
+
 // read takes the assignment and the last whole line: only a power failure can leave a torn one behind it.
 func (s *spool) read(key string) (*record, error) {
 	data, err := os.ReadFile(s.path(key))
 	if err != nil {
 		return nil, err
+	}
+	if len(data) == 0 {
+		return nil, errEmpty
 	}
 	lines := bytes.Split(data[:bytes.LastIndexByte(data, '\n')+1], []byte{'\n'})
 	if len(lines) < 3 { // two lines, and what is behind the last line break

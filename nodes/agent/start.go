@@ -365,7 +365,7 @@ func (t *attempt) contained(as queue.Assignment, s shepherd.Start) (shepherd.Sta
 
 // checkImage opens the image with the user's rights and looks whether it is one.
 func (t *attempt) checkImage(as queue.Assignment) error {
-	f, err := shepherd.OpenAs(t.cred(), as.ImageFile, os.O_RDONLY, 0)
+	f, err := shepherd.OpenAs(t.cred(), as.ImageFile, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err == nil {
 		_ = f.Close()
 		err = apptainer.CheckImage(as.ImageFile)
@@ -446,7 +446,7 @@ func rlimits(limits map[string]int64) map[string]uint64 {
 }
 
 func (t *attempt) sizeOf(path string) int64 {
-	f, err := shepherd.OpenAs(t.cred(), path, os.O_RDONLY, 0)
+	f, err := shepherd.OpenAs(t.cred(), path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO must not hold us up
 	if err != nil {
 		return 0
 	}

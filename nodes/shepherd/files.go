@@ -26,8 +26,8 @@ func validKey(key string) bool {
 	return true
 }
 
-// runFile is the attempt's file: made empty and exclusively before the fork, then Started as a line of JSON, then Exited as
-// another. A line that its newline does not end is not there.
+// runFile is the attempt's file: made empty and exclusively, then forkMark immediately before the fork, then Started as a line
+// of JSON, then Exited as another. A line that its newline does not end is not there.
 func runFile(dir, key string) string { return filepath.Join(dir, key, "run") }
 
 // ReadStarted returns what was started under key, for a daemon that did not hear the answer. false: nothing was, or
@@ -76,6 +76,16 @@ func claim(dir, key string) (fd int, err error) {
 	return fd, err
 }
 
+// forkMark is white space to JSON. Without it in the file nothing can have been executed; with it, and without a line behind
+// it, the shepherd was killed around the fork.
+const forkMark = " "
+
+// mayRun says whether the attempt's program can have been executed.
+func mayRun(dir, key string) bool {
+	st, err := os.Stat(runFile(dir, key))
+	return err == nil && st.Size() > 0
+}
+
 // writeLine adds to a run file. One small write is done or not done, also under kill -9, so that nothing needs to be written
 // aside and renamed, which would be half of what a job costs.
 func writeLine(fd int, v any) error {
@@ -90,21 +100,26 @@ func writeLine(fd int, v any) error {
 	return err
 }
 
-// writeStatus adds the second line, and the first, where the shepherd was killed before it could.
-func writeStatus(dir string, s Started, e Exited) error {
-	fd, err := unix.Open(runFile(dir, e.Key), unix.O_RDWR|unix.O_APPEND|unix.O_CLOEXEC, 0)
+// writeStatus adds the second line, and the first, where the shepherd could not.
+func writeStatus(dir string, s Started, e Exited) error { return appendTo(dir, e.Key, s, &e) }
+
+// writeStarted adds the first line, where the shepherd was killed before it could.
+func writeStarted(dir, key string, s Started) error { return appendTo(dir, key, s, nil) }
+
+func appendTo(dir, key string, s Started, e *Exited) error {
+	fd, err := unix.Open(runFile(dir, key), unix.O_RDWR|unix.O_APPEND|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return fmt.Errorf("write status of %s: %w", e.Key, err)
+		return fmt.Errorf("write status of %s: %w", key, err)
 	}
 	defer unix.Close(fd)
-	if size, _ := unix.Seek(fd, 0, unix.SEEK_END); size == 0 {
+	if size, _ := unix.Seek(fd, 0, unix.SEEK_END); size <= int64(len(forkMark)) {
 		err = writeLine(fd, s)
 	}
-	if err == nil {
-		err = writeLine(fd, e)
+	if err == nil && e != nil {
+		err = writeLine(fd, *e)
 	}
 	if err != nil {
-		return fmt.Errorf("write status of %s: %w", e.Key, err)
+		return fmt.Errorf("write status of %s: %w", key, err)
 	}
 	return nil
 }

@@ -93,6 +93,9 @@ func (s *server) enterAndFork(j *job, l *launch, runFD int) *StartError {
 	if canceled {
 		return &StartError{Code: Canceled, Msg: "start " + l.Key + ": canceled"}
 	}
+	if _, err := unix.Write(runFD, []byte(forkMark)); err != nil {
+		return startError(Internal, "start "+l.Key, err)
+	}
 	if failed := l.fork(attr); failed != nil {
 		return failed
 	}

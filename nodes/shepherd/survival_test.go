@@ -53,7 +53,7 @@ func TestKilledShepherdLosesNoStatus(t *testing.T) {
 	unwritten := start(t, c, shell("1.unwritten", "kill -STOP $$; exit 7"))
 	kill9(t, c)
 	// As if it had been killed between the fork and the write.
-	if err := os.Truncate(runFile(dir, "1.unwritten"), 0); err != nil {
+	if err := os.Truncate(runFile(dir, "1.unwritten"), int64(len(forkMark))); err != nil {
 		t.Fatal(err)
 	}
 	if _, ok, err := ReadStarted(dir, "1.unwritten"); ok || err != nil {

@@ -108,6 +108,8 @@ func startError(code Code, doing string, err error) *StartError {
 var (
 	// ErrLost: the exit status of this attempt can no longer be known.
 	ErrLost = errors.New("exit status lost")
+	// ErrNoTrace: the shepherd was killed around the job's fork, and there is no process of it.
+	ErrNoTrace = errors.New("no trace of a process")
 	// ErrGone: nobody serves this socket; its shepherd has ended or was killed.
 	ErrGone = errors.New("shepherd is gone")
 	// ErrUnknown: the shepherd has no such job, or it has no terminal.

@@ -2,7 +2,6 @@ package shepherd
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -54,7 +53,8 @@ func exitedOf(key string, began, ended time.Time, ws syscall.WaitStatus, ru *sys
 // Adopt takes over a job whose shepherd was killed: wait blocks until it has ended, writes its status down, and returns
 // it. When the status is on disk already, wait returns it at once. ErrLost from wait: the job has ended and nobody can know
 // how, because it was not a child of this process, which it becomes only if this process spawned the shepherd.
-// ErrUnknown from Adopt: nothing was ever executed under this key.
+// ErrUnknown from Adopt: nothing was ever executed under this key. ErrNoTrace: the shepherd was killed around
+// the fork, and no process of the job is there: if this process spawned the shepherd, the job was not forked, or its process would be here.
 // Call it after the Client's Events are closed, not while the shepherd lives.
 func Adopt(dir, key string) (wait func() (Exited, error), err error) {
 	s, ok, err := ReadStarted(dir, key)
@@ -68,9 +68,17 @@ func Adopt(dir, key string) (wait func() (Exited, error), err error) {
 		return func() (Exited, error) { return e, nil }, nil
 	}
 	if !ok {
-		// The shepherd was killed between the fork and the write of its pid, or before the fork.
-		if s.Pid, s.Ticks, s.Began = findMarked(key); s.Pid == 0 {
+		if !mayRun(dir, key) {
 			return nil, fmt.Errorf("adopt %s: %w", key, ErrUnknown)
+		}
+		var clear bool
+		if s.Pid, s.Ticks, s.Began, clear = findMarked(dir, key); !clear {
+			return nil, fmt.Errorf("adopt %s: %w", key, ErrLost)
+		} else if s.Pid == 0 {
+			return nil, fmt.Errorf("adopt %s: %w", key, ErrNoTrace)
+		}
+		if err := writeStarted(dir, key, s); err != nil {
+			return nil, err
 		}
 	}
 	ticks, parent, err := ticksOf(s.Pid)
@@ -97,25 +105,82 @@ func Adopt(dir, key string) (wait func() (Exited, error), err error) {
 	}, nil
 }
 
-// findMarked looks for the first process of an attempt: the session leader that carries its mark.
-func findMarked(key string) (pid int, ticks uint64, began time.Time) {
-	paths, _ := filepath.Glob("/proc/[0-9]*/environ")
-	for _, path := range paths {
-		env, err := os.ReadFile(path)
-		if err != nil || !slices.Contains(strings.Split(string(env), "\x00"), "FAIRSLICE_ATTEMPT="+key) {
+// findMarked looks for the first process of an attempt around whose fork the shepherd was killed: the session leader that
+// carries its mark. If it has ended already, it is the zombie that nothing else accounts for; since a shepherd forks one job
+// at a time, there is no second one, unless a job's own daemons ended in the same instant: that is not clear. pid is 0 when there is none.
+func findMarked(dir, key string) (pid int, ticks uint64, began time.Time, clear bool) {
+	for deadline := time.Now().Add(2 * time.Second); ; time.Sleep(time.Millisecond) {
+		unborn := false
+		var zombies []int
+		paths, _ := filepath.Glob("/proc/[0-9]*")
+		for _, path := range paths {
+			pid, _ := strconv.Atoi(filepath.Base(path))
+			args, err := os.ReadFile(path + "/cmdline")
+			if err != nil || pid == os.Getpid() {
+				continue
+			}
+			if sid, err := unix.Getsid(pid); isUnborn(dir, pid, string(args)) {
+				unborn = true
+			} else if err != nil || sid != pid {
+				continue
+			} else if len(args) == 0 {
+				zombies = append(zombies, pid)
+			} else if env, _ := os.ReadFile(path + "/environ"); slices.Contains(strings.Split(string(env), "\x00"), "FAIRSLICE_ATTEMPT="+key) {
+				if ticks, _, err := ticksOf(pid); err == nil {
+					return pid, ticks, startOf(ticks), true
+				}
+			} else if again, _ := os.ReadFile(path + "/cmdline"); len(again) == 0 {
+				unborn = true // it ended while it was looked at
+			}
+		}
+		if unborn && time.Now().Before(deadline) {
 			continue
 		}
-		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-		if sid, err := unix.Getsid(pid); err != nil || sid != pid {
-			continue
+		zombies = slices.DeleteFunc(zombies, func(pid int) bool { return !startedBy(dir, key, pid) })
+		if len(zombies) != 1 {
+			return 0, 0, time.Time{}, len(zombies) == 0 && !unborn
 		}
-		ticks, _, err := ticksOf(pid)
-		info, statErr := os.Stat(filepath.Dir(path))
-		if errors.Join(err, statErr) == nil {
-			return pid, ticks, info.ModTime()
-		}
+		ticks, _, err := ticksOf(zombies[0])
+		return zombies[0], ticks, startOf(ticks), err == nil
 	}
-	return 0, 0, time.Time{}
+}
+
+// isUnborn says that a process is a shepherd's copy, which has not executed its job's program yet, or a shepherd that has only begun.
+func isUnborn(dir string, pid int, args string) bool {
+	if args == "" { // a zombie, a kernel's thread, or in the middle of execve
+		_, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/exe")
+		return err == nil
+	}
+	if args != "shepherd\x00"+dir+"\x00" {
+		return false
+	}
+	_, err := os.Lstat(filepath.Join(dir, fmt.Sprintf("shepherd-%d.sock", pid)))
+	return err != nil
+}
+
+// startedBy says whether a zombie can be the attempt's: a child of ours, begun after the mark, of which no run file tells.
+func startedBy(dir, key string, pid int) bool {
+	ticks, parent, err := ticksOf(pid)
+	marked, statErr := os.Stat(runFile(dir, key))
+	name, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm")
+	if err != nil || statErr != nil || parent != os.Getpid() || string(name) == "shepherd\n" ||
+		startOf(ticks).Before(marked.ModTime().Add(-20*time.Millisecond)) { // ticks are 10 ms
+		return false
+	}
+	runs, _ := filepath.Glob(filepath.Join(dir, "*", "run"))
+	return !slices.ContainsFunc(runs, func(path string) bool {
+		s, ok, _ := ReadStarted(dir, filepath.Base(filepath.Dir(path)))
+		return ok && s.Pid == pid && s.Ticks == ticks
+	})
+}
+
+// startOf is the time of day of a process's start.
+func startOf(ticks uint64) time.Time {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
+		return time.Now()
+	}
+	return time.Now().Add(time.Duration(ticks)*10*time.Millisecond - time.Duration(now.Nano())) // USER_HZ is 100 on every Linux that Go knows
 }
 
 // waitForEnd returns when the process has ended, be it a child or not.

@@ -22,7 +22,7 @@ func (t *tx) adminEvent(c queue.AdminCommand, name string) (queue.Body, string) 
 		}
 		return &queue.NodeOpened{Node: n.ID}, fmt.Sprintf("Open <%s> ...... done", name)
 	}
-	if t.e.cfg.queue(name) == nil {
+	if t.e.cfg().queue(name) == nil {
 		return nil, fmt.Sprintf("%s: No such queue", name)
 	}
 	st := t.e.book.Queues[name]
@@ -47,14 +47,14 @@ func (t *tx) adminEvent(c queue.AdminCommand, name string) (queue.Body, string) 
 // parseInput is the context in which bmod's options are read: that of the job's own submission.
 func (e *Engine) parseInput(t *tx, j *queue.Job) bsub.Input {
 	return bsub.Input{
-		CWD: j.Spec.SubCWD, Host: j.Spec.SubHost, Now: t.now.In(e.location()), Unit: e.cfg.MemoryUnit,
-		MaxArray: e.cfg.MaxArray, Consumables: e.cfg.Consumables,
+		CWD: j.Spec.SubCWD, Host: j.Spec.SubHost, Now: t.now.In(e.location()), Unit: e.cfg().MemoryUnit,
+		MaxArray: e.cfg().MaxArray, Consumables: e.cfg().Consumables,
 	}
 }
 
 func (e *Engine) location() *time.Location {
-	if e.cfg.Location != nil {
-		return e.cfg.Location
+	if e.cfg().Location != nil {
+		return e.cfg().Location
 	}
 	return time.Local
 }

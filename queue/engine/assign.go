@@ -34,19 +34,19 @@ func (e *Engine) send(node nodes.ID, a queue.Assignment) {
 		}
 	}
 	if err != nil {
-		e.cfg.Logger.Error("assignment not sent: its script cannot be read", "job", a.ID.String(), "error", err)
+		e.cfg().Logger.Error("assignment not sent: its script cannot be read", "job", a.ID.String(), "error", err)
 		return
 	}
 	if err := e.hub.Assign(node, a); err != nil {
-		e.cfg.Logger.Debug("assignment waits for the node", "job", a.ID.String(), "node", node, "error", err)
+		e.cfg().Logger.Debug("assignment waits for the node", "job", a.ID.String(), "node", node, "error", err)
 	}
 }
 
 // assignment works out all but the script and the submission environment. Called with the book locked.
 func (e *Engine) assignment(j *queue.Job, el *queue.Element) queue.Assignment {
 	s := j.Spec
-	q := e.cfg.queue(j.Queue)
-	image, _ := e.cfg.image(s, q) // checked at submission; an image removed since fails at the node
+	q := e.cfg().queue(j.Queue)
+	image, _ := e.cfg().image(s, q) // checked at submission; an image removed since fails at the node
 	expand := func(file string) string { return jobPath(s, expandName(file, j, el)) }
 	a := queue.Assignment{
 		ID: j.ElementID(el.Index), Attempt: el.Attempt.Number, Owner: j.Owner, Spec: s,
@@ -54,9 +54,9 @@ func (e *Engine) assignment(j *queue.Job, el *queue.Element) queue.Assignment {
 		ImageFile: image, CWD: s.SubCWD, Stdin: jobPath(s, expandName(s.Stdin, j, el)),
 		Stdout:      dirOutput(expand(s.Stdout), s.Stdout, j, el, ".out"),
 		Stderr:      dirOutput(expand(s.Stderr), s.Stderr, j, el, ".err"),
-		DisplayName: j.DisplayName(el.Index), Queue: j.Queue, Cluster: e.cfg.Cluster, Submitted: j.Submitted,
-		Report:   e.cfg.JobReport && !s.Interactive.Session() && s.Stdout != "/dev/null",
-		Deadline: s.Terminate, Binds: e.cfg.Binds,
+		DisplayName: j.DisplayName(el.Index), Queue: j.Queue, Cluster: e.cfg().Cluster, Submitted: j.Submitted,
+		Report:   e.cfg().JobReport && !s.Interactive.Session() && s.Stdout != "/dev/null",
+		Deadline: s.Terminate, Binds: e.cfg().Binds,
 	}
 	if s.CWD != "" {
 		a.CWD, a.CreateCWD = expand(s.CWD), true

@@ -33,7 +33,9 @@ type Config struct {
 	Location   *time.Location
 	Logger     *slog.Logger
 	Now        func() time.Time
-	Version    string
+	// Pause waits between tries to commit, while the book is locked; nil waits by the clock.
+	Pause   func(context.Context, time.Duration)
+	Version string
 }
 
 // Queue is a queue's configuration.

@@ -10,7 +10,7 @@ import (
 // Control acts on the elements of a selection: one outcome for each thing named, in the order named.
 // What cannot be done for one is an outcome, not an error, and does not stop the others.
 func (e *Engine) Control(ctx context.Context, c queue.Control) ([]queue.Outcome, error) {
-	if c.Op == queue.OpSwitch && e.cfg.queue(c.Queue) == nil {
+	if c.Op == queue.OpSwitch && e.cfg().queue(c.Queue) == nil {
 		return nil, refuse("%s: No such queue", c.Queue)
 	}
 	var out []queue.Outcome
@@ -268,7 +268,7 @@ func (t *tx) requeueTarget(c queue.Control, g target) (string, error) {
 		if el.State.Final() {
 			return t.emit(g.job.ID, el.Index, c.By.User, &queue.Requeued{Verdict: verdict, Hold: c.Hold, Why: "requeued by " + c.By.User})
 		}
-		err := t.emit(g.job.ID, el.Index, c.By.User, &queue.KillRequested{Verdict: verdict, Requeue: true})
+		err := t.emit(g.job.ID, el.Index, c.By.User, &queue.KillRequested{Verdict: verdict, Requeue: true, Hold: c.Hold})
 		if err == nil {
 			t.kill(g.job, el, false)
 		}

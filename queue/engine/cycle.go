@@ -70,7 +70,7 @@ func (e *Engine) cycle(ctx context.Context) error {
 		}
 		return nil
 	})
-	if plan.Bounded || len(plan.Starts) >= e.cfg.MaxStarts {
+	if plan.Bounded || len(plan.Starts) >= e.cfg().MaxStarts {
 		e.Wake()
 	}
 	return err
@@ -80,7 +80,7 @@ func (e *Engine) cycle(ctx context.Context) error {
 func (e *Engine) snapshot() *backfill.Snapshot {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
-	s := &backfill.Snapshot{Now: e.cfg.Now(), MaxStarts: e.cfg.MaxStarts, MaxForecasts: 64, Select: e.names.selects}
+	s := &backfill.Snapshot{Now: e.cfg().Now(), MaxStarts: e.cfg().MaxStarts, MaxForecasts: 64, Select: e.names.selects}
 	for _, n := range e.book.Nodes {
 		s.Nodes = append(s.Nodes, n.Clone())
 	}
@@ -163,7 +163,7 @@ func (e *Engine) startable(j *queue.Job, now time.Time) []int {
 			}
 		}
 		out = append(out, el.Index)
-		if len(out) == e.cfg.MaxStarts {
+		if len(out) == e.cfg().MaxStarts {
 			break // no cycle starts more
 		}
 	}
@@ -172,7 +172,7 @@ func (e *Engine) startable(j *queue.Job, now time.Time) []int {
 
 // blocked is blockers without the texts: it is asked for every pending job in every cycle.
 func (e *Engine) blocked(j *queue.Job, el *queue.Element, now time.Time) bool {
-	if j.Spec.Begin.After(now) || el.Retry.After(now) || e.book.Queues[j.Queue].Inact || e.cfg.queue(j.Queue) == nil {
+	if j.Spec.Begin.After(now) || el.Retry.After(now) || e.book.Queues[j.Queue].Inact || e.cfg().queue(j.Queue) == nil {
 		return true
 	}
 	c := j.Condition()
@@ -204,11 +204,11 @@ func (t *tx) start(s backfill.Start) bool {
 
 // selector answers which nodes a shape may use. Only the planner asks it.
 type selector struct {
-	cfg      *Config
+	cfg      func() *Config
 	compiled map[string]queue.Selector // select[] texts, each parsed once
 }
 
-func newSelector(cfg *Config) *selector {
+func newSelector(cfg func() *Config) *selector {
 	return &selector{cfg, map[string]queue.Selector{}}
 }
 
@@ -216,7 +216,7 @@ func newSelector(cfg *Config) *selector {
 const maxSelectors = 10_000
 
 func (s *selector) selects(n *nodes.Node, sh *queue.Shape) bool {
-	if q := s.cfg.queue(sh.Queue); q != nil && len(q.Hosts) > 0 && !slices.Contains(q.Hosts, string(n.ID)) {
+	if q := s.cfg().queue(sh.Queue); q != nil && len(q.Hosts) > 0 && !slices.Contains(q.Hosts, string(n.ID)) {
 		return false
 	}
 	if sh.Hosts != "" {

@@ -17,7 +17,7 @@ func (e *Engine) blockers(j *queue.Job, el *queue.Element, now time.Time) []queu
 	if el.State == queue.PSusp {
 		add(queue.ReasonHeld, "The job is held: it was submitted with -H or stopped by bstop")
 	}
-	if e.book.Queues[j.Queue].Inact || e.cfg.queue(j.Queue) == nil {
+	if e.book.Queues[j.Queue].Inact || e.cfg().queue(j.Queue) == nil {
 		add(queue.ReasonQueueInactive, "The queue is inactivated by its administrators")
 	}
 	if j.Spec.Begin.After(now) {
@@ -47,8 +47,8 @@ type limits struct {
 
 func (e *Engine) newLimits() *limits {
 	l := &limits{e: e, queues: map[string]*int{}, users: map[string]*int{}}
-	for i := range e.cfg.Queues {
-		if q := &e.cfg.Queues[i]; q.MaxSlots > 0 {
+	for i := range e.cfg().Queues {
+		if q := &e.cfg().Queues[i]; q.MaxSlots > 0 {
 			left := q.MaxSlots
 			l.queues[q.Name] = &left
 		}
@@ -67,7 +67,7 @@ func (e *Engine) newLimits() *limits {
 
 // user is the counter of a job's owner in its queue, nil without a limit.
 func (l *limits) user(j *queue.Job) *int {
-	q := l.e.cfg.queue(j.Queue)
+	q := l.e.cfg().queue(j.Queue)
 	if q == nil || q.UserSlots == 0 {
 		return nil
 	}
@@ -86,7 +86,7 @@ func (l *limits) reasons(j *queue.Job) []queue.Reason {
 		out = append(out, queue.Reason{Kind: queue.ReasonArrayLimit,
 			Text: fmt.Sprintf("The job array has reached its running element limit: %d", a.Limit)})
 	}
-	q := l.e.cfg.queue(j.Queue)
+	q := l.e.cfg().queue(j.Queue)
 	if left := l.user(j); left != nil && *left < j.Plan.Slots {
 		out = append(out, queue.Reason{Kind: queue.ReasonUserLimit,
 			Text: fmt.Sprintf("User has reached the per-user job slot limit of the queue: %d", q.UserSlots)})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"fairslice/backfill"
@@ -23,7 +24,7 @@ const maxBatch = 1000
 
 // Engine owns the book.
 type Engine struct {
-	cfg   Config
+	conf  atomic.Pointer[Config]
 	store Store
 	hub   Nodes
 
@@ -57,16 +58,34 @@ type Load struct {
 // New makes an engine on a restored book. Call Run to let it work.
 func New(cfg Config, store Store, hub Nodes, book *queue.Book) *Engine {
 	if cfg.MaxStarts == 0 {
-		cfg.MaxStarts = 2000
+		cfg.MaxStarts = defaultMaxStarts
 	}
 	book.TakeDirty() // what was restored is stored
-	return &Engine{
-		cfg: cfg, store: store, hub: hub, book: book,
+	e := &Engine{
+		store: store, hub: hub, book: book,
 		commands: make(chan *command, 4*maxBatch), stopped: make(chan struct{}), wake: make(chan struct{}, 1),
-		subs: newSubscriptions(), blobs: newBlobCache(), names: newSelector(&cfg), stats: newStats(),
-		loads: map[nodes.ID]Load{},
+		subs: newSubscriptions(), blobs: newBlobCache(), stats: newStats(), loads: map[nodes.ID]Load{},
 	}
+	e.conf.Store(&cfg)
+	e.names = newSelector(e.cfg)
+	return e
 }
+
+// cfg is the configuration in force. A command that began under an earlier one goes on with what it has read.
+func (e *Engine) cfg() *Config { return e.conf.Load() }
+
+// Reconfigure takes over another configuration while everything goes on. What was worked out for a job
+// when it was submitted (its limits, its queue's priority) stays until it is switched or modified.
+func (e *Engine) Reconfigure(cfg Config) {
+	if cfg.MaxStarts == 0 {
+		cfg.MaxStarts = defaultMaxStarts
+	}
+	e.conf.Store(&cfg)
+	e.Wake()
+}
+
+// defaultMaxStarts bounds the starts of one cycle.
+const defaultMaxStarts = 2000
 
 // Run works until ctx ends (nil) or the lease is lost (ErrStale). After it, every command is answered with ErrStopped.
 func (e *Engine) Run(ctx context.Context) error {
@@ -169,7 +188,7 @@ func (t *tx) emit(job queue.JobID, index int, by string, body queue.Body) error 
 func (e *Engine) runBatch(ctx context.Context, batch []*command) error {
 	began := time.Now()
 	e.mu.Lock()
-	t := &tx{e: e, now: e.cfg.Now().Truncate(time.Microsecond)}
+	t := &tx{e: e, now: e.cfg().Now().Truncate(time.Microsecond)}
 	for _, c := range batch {
 		c.err = c.do(t)
 	}
@@ -217,12 +236,19 @@ func (e *Engine) commit(ctx context.Context, t *tx) error {
 		case !temporary(err):
 			return fmt.Errorf("commit: %w", err)
 		}
-		e.cfg.Logger.Warn("commit failed, trying again", "events", len(t.events), "error", err)
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("commit: %w", ctx.Err())
-		case <-time.After(wait):
-		}
+		e.cfg().Logger.Warn("commit failed, trying again", "events", len(t.events), "error", err)
+		e.pause(ctx, wait)
+	}
+}
+
+func (e *Engine) pause(ctx context.Context, d time.Duration) {
+	if p := e.cfg().Pause; p != nil {
+		p(ctx, d)
+		return
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"testing/synctest"
+	"time"
 
 	"fairslice/nodes"
 	"fairslice/queue"
@@ -25,6 +27,7 @@ type memory struct {
 	mu       sync.Mutex
 	next     []string // "fail", "ambiguous" (stored, and an error), "stale", "broken"; then all succeed
 	commits  int
+	waiting  bool // the last commit failed and will be repeated
 	events   []queue.Event
 	jobs     map[queue.JobID][]byte
 	elements map[queue.ElementID][]byte
@@ -42,6 +45,7 @@ func (m *memory) Commit(_ context.Context, b *engine.Batch) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.commits++
+	m.waiting = true
 	how := ""
 	if len(m.next) > 0 {
 		how, m.next = m.next[0], m.next[1:]
@@ -80,7 +84,21 @@ func (m *memory) Commit(_ context.Context, b *engine.Batch) error {
 	if how == "ambiguous" {
 		return away("the connection was lost")
 	}
+	m.waiting = false
 	return nil
+}
+
+// rest waits until nothing goes on. While a commit waits to be repeated, the book is locked: readers must not be asked.
+func (m *memory) rest() {
+	for again := true; again; {
+		synctest.Wait()
+		m.mu.Lock()
+		again = m.waiting
+		m.mu.Unlock()
+		if again {
+			time.Sleep(time.Second)
+		}
+	}
 }
 
 func (m *memory) Blob(_ context.Context, hash string) ([]byte, error) {

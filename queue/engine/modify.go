@@ -67,14 +67,14 @@ func (t *tx) switchTarget(c queue.Control, g target) (string, error) {
 	if j.Finished() {
 		return "", refuse("Job has already finished")
 	}
-	q := t.e.cfg.queue(c.Queue)
+	q := t.e.cfg().queue(c.Queue)
 	if err := t.e.usable(q, j.Owner); err != nil {
 		return "", err
 	}
 	if t.e.book.Queues[q.Name].Closed {
 		return "", refuse("%s: Queue is closed", q.Name)
 	}
-	shape, err := t.e.cfg.shape(j.Spec, q)
+	shape, err := t.e.cfg().shape(j.Spec, q)
 	if err != nil {
 		return "", err
 	}
@@ -105,7 +105,7 @@ func (t *tx) modifyTarget(c queue.Control, g target) (string, error) {
 			spec.ScriptHash = keep(blobs, []byte(o.Values[len(o.Values)-1]+"\n"))
 		}
 	}
-	q := t.e.cfg.queue(j.Queue)
+	q := t.e.cfg().queue(j.Queue)
 	if spec.Queue != "" && spec.Queue != j.Spec.Queue {
 		var err error
 		if q, err = t.e.pickQueue(spec, j.Owner); err != nil {
@@ -126,7 +126,7 @@ func (t *tx) modifyTarget(c queue.Control, g target) (string, error) {
 	if mistakes := spec.Validate(); len(mistakes) > 0 {
 		return "", Refusal{mistakes[0].Error()}
 	}
-	shape, err := t.e.cfg.shape(spec, q)
+	shape, err := t.e.cfg().shape(spec, q)
 	if err != nil {
 		return "", err
 	}
@@ -207,7 +207,7 @@ func (t *tx) adminNames(c queue.AdminCommand) []string {
 		slices.Sort(out)
 		return out
 	}
-	for _, q := range t.e.cfg.Queues {
+	for _, q := range t.e.cfg().Queues {
 		out = append(out, q.Name)
 	}
 	return out

@@ -14,12 +14,12 @@ import (
 func (e *Engine) NodeJoined(ctx context.Context, h queue.Hello) error {
 	node := h.Node
 	for i := range node.GPUs {
-		if e.cfg.GPUCapacity != nil {
-			node.GPUs[i].Capacity = e.cfg.GPUCapacity(node.GPUs[i].Model)
+		if e.cfg().GPUCapacity != nil {
+			node.GPUs[i].Capacity = e.cfg().GPUCapacity(node.GPUs[i].Model)
 		}
 	}
-	if e.cfg.NodeSupply != nil {
-		node.Consumables = e.cfg.NodeSupply(node.ID)
+	if e.cfg().NodeSupply != nil {
+		node.Consumables = e.cfg().NodeSupply(node.ID)
 	}
 	e.loadMu.Lock()
 	e.loads[node.ID] = Load{Version: h.Version}
@@ -108,7 +108,7 @@ func (t *tx) settleStop(j *queue.Job, el *queue.Element, has string) {
 func (t *tx) lost(j *queue.Job, el *queue.Element, why string, u queue.Usage) error {
 	n := el.Attempt.Number
 	if el.Requeue || j.Spec.Rerunnable && el.KillAs == "" {
-		return t.emit(j.ID, el.Index, "", &queue.Requeued{Attempt: n, Why: why, Usage: u, Charge: t.charge(j, el, u)})
+		return t.emit(j.ID, el.Index, "", &queue.Requeued{Attempt: n, Why: why, Hold: el.Hold, Usage: u, Charge: t.charge(j, el, u)})
 	}
 	verdict := el.KillAs
 	if verdict == "" {
@@ -186,7 +186,7 @@ func (e *Engine) closeForLostGPU(node nodes.ID, uuids []string) {
 		return t.emit(0, 0, "", &queue.NodeClosed{Node: node, Reason: "GPU no longer answers: " + strings.Join(uuids, ", ")})
 	})
 	if err != nil {
-		e.cfg.Logger.Error("node with a lost GPU not closed", "node", node, "error", err)
+		e.cfg().Logger.Error("node with a lost GPU not closed", "node", node, "error", err)
 	}
 }
 
@@ -274,7 +274,7 @@ func (t *tx) ended(j *queue.Job, el *queue.Element, r queue.Report) error {
 // end releases the attempt: the element ends, or waits again when that was asked for.
 func (t *tx) end(j *queue.Job, el *queue.Element, result queue.Result, u queue.Usage) error {
 	if el.Requeue {
-		return t.emit(j.ID, el.Index, "", &queue.Requeued{Attempt: el.Attempt.Number, Verdict: el.KillAs,
+		return t.emit(j.ID, el.Index, "", &queue.Requeued{Attempt: el.Attempt.Number, Verdict: el.KillAs, Hold: el.Hold,
 			Why: "requeued by its user or an administrator", Usage: u, Charge: t.charge(j, el, u)})
 	}
 	done := result.Status == 0 && result.Verdict == queue.TermNone || el.AsDone
@@ -302,7 +302,7 @@ func (t *tx) charge(j *queue.Job, el *queue.Element, u queue.Usage) *queue.Charg
 func (t *tx) order(node nodes.ID, o queue.Order) {
 	t.after = append(t.after, func() {
 		if err := t.e.hub.Order(node, o); err != nil {
-			t.e.cfg.Logger.Debug("order waits for the node", "job", o.ID.String(), "op", string(o.Op), "node", node, "error", err)
+			t.e.cfg().Logger.Debug("order waits for the node", "job", o.ID.String(), "op", string(o.Op), "node", node, "error", err)
 		}
 	})
 }

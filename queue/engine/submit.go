@@ -23,10 +23,10 @@ func (e *Engine) Submit(ctx context.Context, sub queue.Submission) (queue.Accept
 	}
 	spec := *sub.Spec
 	spec.Rerunnable = spec.Rerunnable || q.Rerunnable
-	if spec.Array != nil && spec.Array.Last() > e.cfg.MaxArray {
+	if spec.Array != nil && spec.Array.Last() > e.cfg().MaxArray {
 		return acc, refuse("Job array index too large")
 	}
-	shape, err := e.cfg.shape(&spec, q)
+	shape, err := e.cfg().shape(&spec, q)
 	if err != nil {
 		return acc, err
 	}
@@ -85,17 +85,17 @@ func (t *tx) keep(blobs map[string][]byte) {
 func (e *Engine) pickQueue(s *queue.Spec, owner queue.Identity) (*Queue, error) {
 	names := strings.Fields(s.Queue)
 	if len(names) == 0 {
-		names = []string{e.cfg.DefaultQueue}
+		names = []string{e.cfg().DefaultQueue}
 	}
 	var first error
 	for _, name := range names {
-		q := e.cfg.queue(name)
+		q := e.cfg().queue(name)
 		if q == nil {
 			return nil, refuse("%s: No such queue", name)
 		}
 		err := e.usable(q, owner)
 		if err == nil && len(names) > 1 {
-			_, err = e.cfg.shape(s, q)
+			_, err = e.cfg().shape(s, q)
 		}
 		if err == nil {
 			return q, nil

@@ -35,7 +35,7 @@ func (e *Engine) sweep(ctx context.Context) error {
 	var forget []queue.JobID
 	var end, abandon []queue.ElementID
 	e.View(func(v queue.View) {
-		now := e.cfg.Now()
+		now := e.cfg().Now()
 		awaited := e.awaited()
 		v.Book().Each(func(j *queue.Job) bool {
 			if j.Finished() {
@@ -107,7 +107,7 @@ func (e *Engine) overdue(j *queue.Job, el *queue.Element, now time.Time) queue.V
 
 // abandoned says why a rerunnable element is no longer waited for where it ran, "" if it is.
 func (e *Engine) abandoned(j *queue.Job, el *queue.Element, now time.Time) string {
-	if el.State != queue.Unkwn || !j.Spec.Rerunnable || now.Sub(el.Since) < e.cfg.RerunAfter {
+	if el.State != queue.Unkwn || !j.Spec.Rerunnable || now.Sub(el.Since) < e.cfg().RerunAfter {
 		return ""
 	}
 	for _, a := range el.Attempt.Alloc {
@@ -120,7 +120,7 @@ func (e *Engine) abandoned(j *queue.Job, el *queue.Element, now time.Time) strin
 
 // forgettable says that j ended longer ago than the clean period and that nobody waits for it.
 func (e *Engine) forgettable(j *queue.Job, now time.Time, awaited map[queue.JobID]bool) bool {
-	return j.Finished() && !awaited[j.ID] && now.Sub(lastEnd(j)) > e.cfg.CleanPeriod
+	return j.Finished() && !awaited[j.ID] && now.Sub(lastEnd(j)) > e.cfg().CleanPeriod
 }
 
 // awaited are the jobs that the dependencies of unfinished jobs name: their states must stay known

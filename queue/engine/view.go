@@ -18,7 +18,7 @@ type view struct {
 func (e *Engine) View(fn func(queue.View)) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
-	fn(&view{e: e, now: e.cfg.Now()})
+	fn(&view{e: e, now: e.cfg().Now()})
 }
 
 func (v *view) Book() *queue.Book { return v.e.book }
