@@ -43,6 +43,9 @@ func speak(err error) error {
 }
 
 func (b *backend) Submit(ctx context.Context, s queue.Submission) (queue.Accepted, error) {
+	if s.Spec.Project == "" {
+		s.Spec.Project = b.cfg.Load().DefaultProject
+	}
 	a, err := b.Engine.Submit(ctx, s)
 	var r engine.Refusal
 	if errors.As(err, &r) { // LSF's words: clients look for them

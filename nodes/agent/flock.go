@@ -144,7 +144,7 @@ func (f *flock) adopt(key string, ours bool) bool {
 	f.wg.Go(func() {
 		e, err := wait()
 		if err != nil {
-			f.deliver(key, exit{lost: true, detail: "the exit status was lost with the job's keeper", at: time.Now()})
+			f.deliver(key, exit{lost: true, detail: "the exit status was lost with the job's keeper: " + err.Error(), at: time.Now()})
 			return
 		}
 		f.deliver(key, exit{status: e, at: e.Ended})

@@ -130,6 +130,9 @@ func (t *tx) control(c queue.Control, g target) []queue.Outcome {
 	if err != nil {
 		return one(false, "Job <%s>: %s", g.id, err.Error())
 	}
+	if c.Op == queue.OpModify {
+		return one(true, "Parameters of job <%s> %s", g.id, text)
+	}
 	return one(true, "Job <%s> %s", g.id, text)
 }
 

@@ -210,10 +210,10 @@ func TestSwitchModifyMove(t *testing.T) {
 		join a=1
 		submit ada slots=4
 		why 1 = no-host
-		mod ada 1 -n=1 = Job <1> are being changed
+		mod ada 1 -n=1 = Parameters of job <1> are being changed
 		show 1 = RUN a#1
 		mod ada 1 -n=2 = ! Job <1>: Job has already started
-		mod ada 1 -W=2:00 = Job <1> are being changed
+		mod ada 1 -W=2:00 = Parameters of job <1> are being changed
 		hub = a assign 1#1; a 1#1 limit 2h0m0s
 		mod eve 1 -W=1 = ! Job <1>: User permission denied
 		submit ada w=done(1)

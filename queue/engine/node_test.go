@@ -323,7 +323,9 @@ func TestAnErrorOfTheStoreThatDoesNotPassStopsTheEngine(t *testing.T) {
 
 func TestStopWhileTheDatabaseIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t)
+		cfg := config()
+		cfg.Pause = nil // nobody else waits for the book here, so the clock goes on
+		s := newSiteOn(t, newMemory(), queue.NewBook(), cfg)
 		s.store.next = slices.Repeat([]string{"fail"}, 1000)
 		answer := make(chan string, 1)
 		go func() { got, _ := s.do([]string{"submit", "ada"}); answer <- got }()

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"fairslice/nodes"
 	"fairslice/queue"
 )
 
@@ -44,6 +45,11 @@ func (e *Engine) Submit(ctx context.Context, sub queue.Submission) (queue.Accept
 		final := spec
 		if err := t.e.resolveDependency(&final, sub.Owner.User); err != nil {
 			return err
+		}
+		for _, w := range spec.Hosts {
+			if !w.Others && w.Name != "all" && t.e.book.Nodes[nodes.ID(w.Name)] == nil {
+				return refuse("%s: Bad host name, host group name or cluster name", w.Name)
+			}
 		}
 		id := t.e.book.LastJob + 1
 		owner := sub.Owner

@@ -116,7 +116,7 @@ func TestStart(t *testing.T) {
 		why 7[3] = array-limit
 		report a 7[1]#1 ended:0
 		show 7 = 1:DONE 0 2:RUN a#1 3:RUN a#1 4:PEND
-		mod ada 7 -J=%3 = Job <7> are being changed
+		mod ada 7 -J=%3 = Parameters of job <7> are being changed
 		show 7 = 1:DONE 0 2:RUN a#1 3:RUN a#1 4:RUN a#1`)
 	play(t, "hosts of a queue; a closed host", `
 		join a=9
