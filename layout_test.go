@@ -52,6 +52,7 @@ var layout = map[string][]string{
 	"web":        {"nodes", "images", "queue", "accounting", "backfill", "api/..."},
 	"etc":        {},
 	"test":       {"..."}, // tests only
+	"test/crash": {},      // tests only
 
 	"bin/...": {"..."},
 	// Scripts run bcli thousands of times: whatever it imports, each run pays for.

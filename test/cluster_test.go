@@ -52,6 +52,7 @@ type cluster struct {
 	home  string // of the user of the tests, as the cluster knows it
 	user  string
 	host  string
+	kept  map[string]bool // what was in ~/.lsbatch before
 	cmd   *exec.Cmd
 	ended chan error
 	log   *os.File
@@ -67,10 +68,10 @@ func running(t *testing.T) *cluster {
 	return theCluster.c
 }
 
-// extra is what the scripts need beside the defaults. The first %s is the state directory, the second the user.
+// extra is what the scripts need beside the defaults: the state directory, and two administrators.
 const extra = `cluster = "lab"
 time_zone = "UTC"
-admins = ["root", %[2]q]
+admins = [%[2]q, %[3]q]
 [[queue]]
 name = "normal"
 description = "For jobs that say no queue."
@@ -118,9 +119,12 @@ func start() (*cluster, error) {
 		return nil, err
 	}
 	c := &cluster{dir: filepath.Join(dir, "state"), bin: filepath.Join(dir, "bin"), home: me.HomeDir, user: me.Username, host: host,
-		ended: make(chan error, 1)}
+		kept: map[string]bool{}, ended: make(chan error, 1)}
 	if err := os.MkdirAll(c.dir, 0o755); err != nil {
 		return nil, err
+	}
+	for _, name := range c.unmailed() {
+		c.kept[name] = true
 	}
 	if err := c.programs(); err != nil {
 		return nil, err
@@ -129,7 +133,7 @@ func start() (*cluster, error) {
 		return nil, err
 	}
 	extraFile := filepath.Join(dir, "extra.toml")
-	if err := os.WriteFile(extraFile, fmt.Appendf(nil, extra, c.dir, c.adminName()), 0o644); err != nil {
+	if err := os.WriteFile(extraFile, fmt.Appendf(nil, extra, c.dir, c.user, c.otherAdmin()), 0o644); err != nil {
 		return nil, err
 	}
 	if err := c.boot(extraFile); err != nil {
@@ -138,12 +142,12 @@ func start() (*cluster, error) {
 	return c, c.skipShortIDs()
 }
 
-// adminName keeps the list of administrators free of doubles.
-func (c *cluster) adminName() string {
+// otherAdmin fills the list of administrators, in which none may be twice.
+func (c *cluster) otherAdmin() string {
 	if c.user == "root" {
 		return "admin"
 	}
-	return c.user
+	return "root"
 }
 
 // programs fills bin.
@@ -293,7 +297,20 @@ func (c *cluster) stop() error {
 	if len(left) > 0 {
 		return fmt.Errorf("left running:\n%s", strings.Join(left, "\n"))
 	}
+	for _, name := range c.unmailed() {
+		if !c.kept[name] {
+			_ = os.Remove(name)
+		}
+	}
+	_ = os.Remove(filepath.Join(c.home, ".lsbatch")) // if nothing was in it before
 	return os.RemoveAll(filepath.Dir(c.dir))
+}
+
+// unmailed is the output that jobs without -o have left in the home directory, which the commands' HOME does
+// not move.
+func (c *cluster) unmailed() []string {
+	names, _ := filepath.Glob(filepath.Join(c.home, ".lsbatch", "*"))
+	return names
 }
 
 // processes lists what has the state directory in its command line or its environment.

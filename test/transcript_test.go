@@ -205,8 +205,6 @@ var valueRules = []struct {
 	{regexp.MustCompile(`Execution Pid <\d+>`), "Execution Pid <1>"},
 	{regexp.MustCompile(`(?m)^(    (?:CPU time|Run time|Turnaround time) : +)[\d.]+ sec\.`), "${1}0 sec."},
 	{regexp.MustCompile(`(?m)^(    (?:Max Memory|Average Memory|Delta Memory|Max Swap|Max Processes|Max Threads) : +)\S.*$`), "${1}?"},
-	{regexp.MustCompile(`for \d+ (?:seconds?|minutes?)\b`), "for 1 second"},
-	{regexp.MustCompile(`\(\d+ (?:seconds?|minutes?|s)\)`), "(1 second)"},
 	{regexp.MustCompile(`\d+ (?:s|ms) ago`), "0 s ago"},
 	{regexp.MustCompile(`(Expected start: .*), in .*\.`), "$1, in 1 d."},
 	{regexp.MustCompile(`\(\d+ (?:s|ms)\)`), "(0 s)"},

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"fairslice/nodes"
+	"fairslice/nodes/shepherd"
 	"fairslice/queue"
 )
 
@@ -296,13 +297,14 @@ func TestShepherdsThatDieAroundStarts(t *testing.T) {
 	stop := make(chan struct{})
 	go func() {
 		n := 0
+		var last *shepherd.Client
 		defer func() { killed <- n }()
 		for {
 			s.agent.flock.mu.Lock()
 			c := s.agent.flock.current
 			s.agent.flock.mu.Unlock()
-			if c != nil && syscall.Kill(c.Pid(), syscall.SIGKILL) == nil {
-				n++
+			if c != nil && c != last && syscall.Kill(c.Pid(), syscall.SIGKILL) == nil {
+				n, last = n+1, c
 			}
 			select {
 			case <-stop:

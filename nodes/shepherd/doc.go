@@ -3,7 +3,7 @@
 //
 // One shepherd serves all jobs of one life of the daemon. A restarted daemon spawns a new one for new jobs and connects to
 // the old ones (Sockets, Connect); a shepherd ends when the daemon that spawned it is gone and its last job has been
-// acknowledged. Each attempt has a file DIR/KEY/run: made empty, and exclusively, before the fork; then a line with
+// acknowledged. Each attempt has a file DIR/KEY/run: made empty, and exclusively, and marked before the fork; then a line with
 // Started; then, before anybody is told, a line with Exited. DIR is best on a tmpfs such as /run: nothing in it
 // means anything after a reboot, and making files is most of what a job costs the shepherd.
 //

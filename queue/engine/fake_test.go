@@ -88,6 +88,20 @@ func (m *memory) Commit(_ context.Context, b *engine.Batch) error {
 	return nil
 }
 
+// fails says what becomes of the next commits.
+func (m *memory) fails(how []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.next = how
+}
+
+// log is what is stored of events.
+func (m *memory) log() []queue.Event {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.events
+}
+
 // rest waits until nothing goes on. While a commit waits to be repeated, the book is locked: readers must not be asked.
 func (m *memory) rest() {
 	for again := true; again; {

@@ -69,6 +69,26 @@ func (f *fleet) tell(node nodes.ID, id queue.ElementID, number int, do func(*dae
 	return nil
 }
 
+func (f *fleet) connected(node nodes.ID) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.nodes[node].connected
+}
+
+// cut takes the connection of a node away.
+func (f *fleet) cut(node nodes.ID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.nodes[node].connected = false
+}
+
+// forget lets a node forget an attempt.
+func (f *fleet) forget(node nodes.ID, p *attempt) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.nodes[node].attempts, p.id.AttemptKey(p.number))
+}
+
 // connect is a node's first word, with what it has.
 func (f *fleet) connect(node nodes.ID) queue.Hello {
 	f.mu.Lock()
@@ -96,6 +116,8 @@ func (f *fleet) list(node nodes.ID) (out []*attempt) {
 
 // mismatch says where connected nodes and the book, both at rest, do not agree on what runs.
 func (f *fleet) mismatch(b *queue.Book) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	for id, d := range f.nodes {
 		if n := b.Nodes[id]; !d.connected || n == nil || !n.Alive {
 			continue

@@ -115,7 +115,7 @@ func (s *site) checkStored() {
 func agrees(e *engine.Engine, store *memory) error {
 	want := ""
 	e.View(func(v queue.View) { want = queuetest.Describe(v.Book()) })
-	replayed, err := queuetest.Replay(store.events)
+	replayed, err := queuetest.Replay(store.log())
 	if err != nil {
 		return err
 	}
@@ -165,7 +165,7 @@ func (s *site) do(words []string) (string, bool) {
 	case "events":
 		return s.events(args[0]), true
 	case "db":
-		s.store.next = strings.Split(args[0], ",")
+		s.store.fails(strings.Split(args[0], ","))
 		return "", true
 	case "commits":
 		return strconv.Itoa(s.store.commits), true
@@ -401,7 +401,7 @@ func (s *site) why(id string) (out string) {
 		}
 		out = strings.Join(kinds, ",")
 		if !expected.IsZero() {
-			out += " ~" + expected.Sub(time.Now()).Round(time.Minute).String()
+			out += " ~" + time.Until(expected).Round(time.Minute).String()
 		}
 	})
 	return out
@@ -432,7 +432,7 @@ func (s *site) jobs() (out string) {
 
 func (s *site) events(id string) string {
 	var kinds []string
-	for _, ev := range s.store.events {
+	for _, ev := range s.store.log() {
 		if el := elementOf(id); ev.Job == el.Job && ev.Index == el.Index {
 			kinds = append(kinds, string(ev.Body.Kind()))
 		}

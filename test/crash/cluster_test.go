@@ -547,7 +547,7 @@ func (c *cluster) gone() {
 	}
 }
 
-// once runs f at the same time n times.
+// parallel runs f n times at once.
 func parallel(n int, f func(i int)) {
 	var wg sync.WaitGroup
 	for i := range n {

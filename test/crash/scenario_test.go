@@ -249,7 +249,7 @@ func killBothKeepers(c *cluster) {
 	_ = c.dev.Process.Signal(syscall.SIGSTOP)
 	for n := range nodeCount {
 		c.mustKill9(part{"noded", n + 1})
-		c.mustKill9(part{"shepherd", n + 1})
+		c.kill9(part{"shepherd", n + 1}) // one without jobs has ended by itself
 	}
 	_ = c.dev.Process.Signal(syscall.SIGCONT)
 	c.until("the cluster is up", 30*time.Second, c.up)
