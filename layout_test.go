@@ -25,6 +25,7 @@ var layout = map[string][]string{
 
 	"backfill/replay": {"backfill", "accounting", "queue", "nodes"},
 	"queue/option":    {"queue", "nodes"},
+	"queue/queuetest": {"nodes", "queue"}, // for tests of others
 	"queue/bsub":      {"queue", "nodes", "queue/option"},
 	"queue/engine":    {"queue", "queue/bsub", "backfill", "accounting", "nodes", "images"},
 
@@ -52,7 +53,8 @@ var layout = map[string][]string{
 	"web":        {"nodes", "images", "queue", "accounting", "backfill", "api/..."},
 	"etc":        {},
 	"test":       {"..."}, // tests only
-	"test/crash": {},      // tests only
+	"test/bench": {"nodes", "queue", "api/client"},
+	"test/crash": {}, // tests only
 
 	"bin/...": {"..."},
 	// Scripts run bcli thousands of times: whatever it imports, each run pays for.

@@ -93,6 +93,10 @@ say "What a slice of 0.5 fGPU is: 2048 MiB and 25 % of the SMs"
 submit -J half -gpu fgpu=0.5 -o half.out 'env | grep -E "^(FAIRSLICE_|GPU_COUNT)" | sort; sleep 60'
 until_state "$id" RUN
 show bslice -l
+for _ in $(seq 600); do # RUN means dispatched: it may not have written yet
+	grep -qs FAIRSLICE_GPU_SLICES half.out && break
+	sleep 0.1
+done
 bkill "$id" >/dev/null
 until_state "$id" EXIT
 show "grep -E '^(FAIRSLICE_FGPU|FAIRSLICE_GPU|GPU_)' half.out"

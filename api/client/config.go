@@ -25,6 +25,8 @@ type Config struct {
 	Tries     int    // until a daemon that does not answer is given up; 0 is 5
 	// Backoff is the first pause between tries; it doubles up to eight times itself. 0 is half a second.
 	Backoff time.Duration
+	// MaxPause is the longest pause of a node between attempts to connect. 0 is 10 s.
+	MaxPause time.Duration
 	// Waiting is told before each pause, with LSF's line for standard error. May be nil.
 	Waiting func(line string)
 }

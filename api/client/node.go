@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,7 +87,7 @@ func (n *Node) Run(ctx context.Context, h Handler) error {
 			t.Stop()
 			return context.Cause(ctx)
 		}
-		pause = min(2*pause, maxPause)
+		pause = min(2*pause, cmp.Or(n.config.MaxPause, maxPause))
 	}
 }
 

@@ -118,5 +118,5 @@ func run(ctx context.Context, cfg *etc.Config, stopJobs bool, log *slog.Logger) 
 }
 
 func linkConfig(n etc.Node) client.Config {
-	return client.Config{Address: n.Batchd, TokenFile: n.TokenFile, CAFile: n.CAFile}
+	return client.Config{Address: n.Batchd, TokenFile: n.TokenFile, CAFile: n.CAFile, MaxPause: n.Reconnect}
 }

@@ -127,6 +127,13 @@ func TestNodesComeAndGo(t *testing.T) {
 		join a=1
 		show 1 = RUN a#1
 		hub = a assign 1#1`)
+	play(t, "and it is stopped if it was stopped meanwhile", `
+		join a=1
+		submit ada
+		stop ada 1
+		join a=1
+		show 1 = USUSP a#1
+		hub = a assign 1#1; a 1#1 stop; a assign 1#1; a 1#1 stop`)
 	play(t, "also after the node was gone", `
 		join a=1
 		submit ada

@@ -82,6 +82,7 @@ func (t *tx) settleElement(j *queue.Job, el *queue.Element, a queue.AttemptState
 			}
 		}
 		t.assign(j, el)
+		t.settleStop(j, el, "accepted")
 	default: // it ran there, and the node has forgotten: its spool is gone
 		return t.lost(j, el, "the node no longer knows the job", el.Attempt.Usage)
 	}
