@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// The layout of DESIGN.md as data: which folder may import which others of this module. "x/..." is x and
+// The layout of ARCHITECTURE.md as data: which folder may import which others of this module. "x/..." is x and
 // everything below it, a more exact line wins. Tests may import more. A new folder needs its line here.
 var layout = map[string][]string{
 	"nodes":      {},
@@ -121,7 +121,7 @@ func TestLayout(t *testing.T) {
 			seen[folder] = true
 			folders++
 			if _, listed := lookUp(folder); !listed {
-				t.Errorf("%s: this folder has no line in the layout; give it one, and say in DESIGN.md what it owns", folder)
+				t.Errorf("%s: this folder has no line in the layout; give it one, and say in ARCHITECTURE.md what it owns", folder)
 			}
 		}
 		if strings.HasSuffix(name, "_test.go") {

@@ -36,9 +36,6 @@ type target struct {
 	missing  bool
 }
 
-// whole says that the target is all of its job.
-func (g *target) whole() bool { return len(g.elements) == len(g.job.Elements) }
-
 func (t *tx) targets(c queue.Control) ([]target, error) {
 	var out []target
 	refs, all, err := parseIDs(c.Select.IDs)

@@ -171,14 +171,6 @@ func LeftInt(b []byte, v int64, n int) []byte {
 	return Spaces(b, n-(len(b)-at))
 }
 
-// trimRight takes the blanks off the end of b, but none before from.
-func trimRight(b []byte, from int) []byte {
-	for len(b) > from && b[len(b)-1] == ' ' {
-		b = b[:len(b)-1]
-	}
-	return b
-}
-
 // dash is s, or "-" for nothing.
 func dash(s string) string {
 	if s == "" {
