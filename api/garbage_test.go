@@ -83,7 +83,7 @@ func TestAPanicFailsOneCallOnly(t *testing.T) {
 	s := newSite(t, api.HubConfig{}, api.Config{})
 	u := s.users(s.unix())
 	s.engine.submit = func(queue.Submission) error { panic("a bug") }
-	sub := queue.Submission{Token: "x", Spec: &queue.Spec{}}
+	sub := queue.Submission{Token: "x", Spec: &queue.Spec{SubCWD: "/"}}
 	if _, err := u.Submit(deadline(t), sub); code(err) != wire.Internal || strings.Contains(err.Error(), "a bug") {
 		t.Errorf("got %v", err)
 	}

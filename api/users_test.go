@@ -29,7 +29,7 @@ func TestCallsAnswerOverTheSocketAndOverTLS(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx := deadline(t)
 			u := s.users(config)
-			sub := queue.Submission{Token: "t-" + name, Spec: &queue.Spec{Command: "true"}, Script: bytes.Repeat([]byte("x"), 8<<20), Env: [][]byte{[]byte("A=\xff")}}
+			sub := queue.Submission{Token: "t-" + name, Spec: &queue.Spec{Command: "true", SubCWD: "/"}, Script: bytes.Repeat([]byte("x"), 8<<20), Env: [][]byte{[]byte("A=\xff")}}
 			a, err := u.Submit(ctx, sub)
 			if err != nil || a.Job == 0 || !a.Default || a.Notes[0] != me(t) {
 				t.Fatalf("submit: %+v, %v", a, err)

@@ -14,15 +14,9 @@ import (
 // Among nodes that fit, the one that is left with least is chosen, so that large gaps stay large:
 // first by GPU, then by slots, then by name.
 func place(cands []*nodes.Node, shape *queue.Shape, allowed func(nodes.Allocation) bool) ([]nodes.Allocation, []queue.Reason) {
-	per := shape.Slots
-	if shape.PerHost > 0 && shape.PerHost < per {
-		per = shape.PerHost
-	}
-	single := shape.Host
-	single.Slots = per
-	if per == shape.Slots {
+	if single := oneHost(shape); single.Slots == shape.Slots {
 		a, why := placeOne(cands, single, allowed)
-		if a != nil || shape.OneHost || shape.PerHost > 0 || shape.Slots == 1 {
+		if a != nil || !spreads(shape) {
 			if a == nil {
 				return nil, why
 			}
@@ -30,6 +24,24 @@ func place(cands []*nodes.Node, shape *queue.Shape, allowed func(nodes.Allocatio
 		}
 	}
 	return placeSpread(cands, shape, allowed)
+}
+
+// oneHost is what shape asks of one host: all its slots, or as many as span[ptile=] puts there.
+func oneHost(shape *queue.Shape) nodes.Request {
+	r := shape.Host
+	r.Slots = shape.Slots
+	if shape.PerHost > 0 {
+		r.Slots = min(shape.PerHost, shape.Slots)
+	}
+	return r
+}
+
+// spreads says that shape may, or must, take several hosts.
+func spreads(shape *queue.Shape) bool {
+	if shape.PerHost > 0 {
+		return shape.PerHost < shape.Slots
+	}
+	return !shape.OneHost && shape.Slots > 1
 }
 
 func placeOne(cands []*nodes.Node, r nodes.Request, allowed func(nodes.Allocation) bool) (*nodes.Allocation, []queue.Reason) {
@@ -41,12 +53,17 @@ func placeOne(cands []*nodes.Node, r nodes.Request, allowed func(nodes.Allocatio
 			why.add(n.ID, m)
 			continue
 		}
+		if best != nil && r.GPU.Whole == 0 && r.GPU.Memory == 0 { // what it takes is known before it is worked out
+			if left := leftover(n, r.Slots, r.Memory, r.GPU.Amount); slices.Compare(left[:], bestLeft[:]) >= 0 {
+				continue
+			}
+		}
 		a := probe(n, r)
 		if allowed != nil && !allowed(a) {
 			why.reserve(n.ID)
 			continue
 		}
-		if left := leftover(n, a); best == nil || slices.Compare(left[:], bestLeft[:]) < 0 {
+		if left := leftover(n, a.Slots, a.Memory, a.FGPU()); best == nil || slices.Compare(left[:], bestLeft[:]) < 0 {
 			best, bestLeft = &a, left
 		}
 	}
@@ -69,13 +86,13 @@ func probe(n *nodes.Node, r nodes.Request) nodes.Allocation {
 	return a
 }
 
-// leftover is what a would leave free of n: GPU first, so that a job without a GPU goes where none is wasted.
-func leftover(n *nodes.Node, a nodes.Allocation) [3]int64 {
+// leftover is what an allocation would leave free of n: GPU first, so that a job without a GPU goes where none is wasted.
+func leftover(n *nodes.Node, slots int, memory int64, fgpu nodes.Amount) [3]int64 {
 	var gpu nodes.Amount
 	for i := range n.GPUs {
 		gpu += n.GPUs[i].Free()
 	}
-	return [3]int64{int64(gpu - a.FGPU()), int64(n.Slots - n.UsedSlots - a.Slots), n.Memory - n.UsedMemory - a.Memory}
+	return [3]int64{int64(gpu - fgpu), int64(n.Slots - n.UsedSlots - slots), n.Memory - n.UsedMemory - memory}
 }
 
 // placeSpread puts the slots of one element on several nodes: PerHost on each where span[ptile=] asks

@@ -11,7 +11,7 @@ import (
 
 // Make works out the plan for s.
 func Make(s *Snapshot) *Plan {
-	p := &planner{s: s, plan: &Plan{Waits: map[queue.Shape]Wait{}}, candidates: map[queue.Shape][]*nodes.Node{}}
+	p := &planner{s: s, plan: &Plan{Waits: map[queue.Shape]Wait{}}, candidates: map[selection]*candidates{}}
 	slices.SortFunc(s.Nodes, func(a, b *nodes.Node) int { return cmp.Compare(a.ID, b.ID) })
 	slices.SortFunc(s.Running, func(a, b Running) int { return compareEnds(a.Ends, b.Ends, a.ID, b.ID) })
 	for _, pend := range s.Pending {
@@ -33,9 +33,16 @@ type planner struct {
 	future map[nodes.ID]*nodes.Node
 	// promised is when: set together with future.
 	promised time.Time
-	// candidates caches, for each class, the nodes that Select lets it use.
-	candidates map[queue.Shape][]*nodes.Node
+	// candidates caches the nodes that Select lets a class use.
+	candidates map[selection]*candidates
 	blocked    []blocked // classes in the order in which they were found not to fit
+	// ends are Running and started together, by their ends; made anew when started has grown.
+	ends []Running
+	// last is where the last start went, if it was one host: see again.
+	last struct {
+		shape queue.Shape
+		node  *nodes.Node
+	}
 }
 
 type blocked struct {
@@ -87,10 +94,17 @@ func (p *Pending) count() {
 func (p *planner) start(id queue.ElementID, shape *queue.Shape) bool {
 	cands := p.candidatesOf(shape)
 	ends := p.endOf(shape)
-	alloc, reasons := place(cands, shape, func(a nodes.Allocation) bool { return p.keepsPromise(a, ends) })
+	allowed := func(a nodes.Allocation) bool { return p.keepsPromise(a, ends) }
+	alloc, reasons := p.again(shape, allowed), []queue.Reason(nil)
+	if alloc == nil {
+		alloc, reasons = place(cands.list, shape, allowed)
+	}
 	if alloc == nil {
 		p.block(id, shape, cands, reasons)
 		return false
+	}
+	if p.last.node = nil; len(alloc) == 1 {
+		p.last.shape, p.last.node = *shape, p.node(alloc[0].Node)
 	}
 	for _, a := range alloc {
 		if err := p.node(a.Node).Take(a); err != nil {
@@ -105,6 +119,23 @@ func (p *planner) start(id queue.ElementID, shape *queue.Shape) bool {
 	p.plan.Starts = append(p.plan.Starts, Start{ID: id, Shape: shape, Alloc: alloc})
 	p.started = append(p.started, Running{ID: id, Alloc: alloc, Ends: ends})
 	return true
+}
+
+// again places an element where the one of the same class just went. Nothing else has changed since, so what
+// was left with least then is left with least now, and the other nodes need not be looked at.
+func (p *planner) again(shape *queue.Shape, allowed func(nodes.Allocation) bool) []nodes.Allocation {
+	n := p.last.node
+	if n == nil || p.last.shape != *shape {
+		return nil
+	}
+	r := oneHost(shape)
+	if n.Fit(r) != nil {
+		return nil
+	}
+	if a := probe(n, r); a.Slots == shape.Slots && allowed(a) {
+		return []nodes.Allocation{a}
+	}
+	return nil
 }
 
 // keepsPromise says whether an allocation that lasts until ends leaves the promised start possible.
@@ -124,8 +155,8 @@ func (p *planner) keepsPromise(a nodes.Allocation, ends time.Time) bool {
 }
 
 // block notes why a class waits, and gives the first one that could ever run the promise.
-func (p *planner) block(id queue.ElementID, shape *queue.Shape, cands []*nodes.Node, reasons []queue.Reason) {
-	if possible, why := p.everFits(shape, cands); !possible {
+func (p *planner) block(id queue.ElementID, shape *queue.Shape, cands *candidates, reasons []queue.Reason) {
+	if possible, why := everFits(shape, cands); !possible {
 		p.plan.Waits[*shape] = Wait{Reasons: why}
 		return
 	}
@@ -134,57 +165,19 @@ func (p *planner) block(id queue.ElementID, shape *queue.Shape, cands []*nodes.N
 	if p.future != nil {
 		return
 	}
-	at, future, alloc := p.earliest(shape, cands)
+	at, alloc := p.earliest(shape, cands)
 	if alloc == nil {
 		return // running elements without a limit never make room: no promise can be given
 	}
-	for _, a := range alloc {
-		if err := future[a.Node].Take(a); err != nil {
-			panic("internal error: impossible: a promise is not free: " + err.Error())
-		}
-	}
-	p.future, p.promised = future, at
+	p.future, p.promised = p.nodesAt(at), at
 	r := &Reservation{ID: id, At: at}
 	for _, a := range alloc {
+		if err := p.future[a.Node].Take(a); err != nil {
+			panic("internal error: impossible: a promise is not free: " + err.Error())
+		}
 		r.Nodes = append(r.Nodes, a.Node)
 	}
 	p.plan.Reserved = r
-}
-
-// earliest finds the first time at which shape fits when the running elements end at their limits,
-// with the nodes as they will be then.
-func (p *planner) earliest(shape *queue.Shape, cands []*nodes.Node) (time.Time, map[nodes.ID]*nodes.Node, []nodes.Allocation) {
-	future := make(map[nodes.ID]*nodes.Node, len(p.s.Nodes))
-	for _, n := range p.s.Nodes {
-		future[n.ID] = n.Clone()
-	}
-	usable := make([]*nodes.Node, len(cands))
-	touches := make(map[nodes.ID]bool, len(cands))
-	for i, n := range cands {
-		usable[i] = future[n.ID]
-		touches[n.ID] = true
-	}
-	running := append(append([]Running(nil), p.s.Running...), p.started...)
-	slices.SortFunc(running, func(a, b Running) int { return compareEnds(a.Ends, b.Ends, a.ID, b.ID) })
-	for i, r := range running {
-		if r.Ends.IsZero() {
-			break
-		}
-		helps := false
-		for _, a := range r.Alloc {
-			if n := future[a.Node]; n != nil {
-				n.Release(a)
-				helps = helps || touches[a.Node]
-			}
-		}
-		if !helps || i+1 < len(running) && running[i+1].Ends.Equal(r.Ends) {
-			continue
-		}
-		if alloc, _ := place(usable, shape, nil); alloc != nil {
-			return laterOf(r.Ends, p.s.Now), future, alloc
-		}
-	}
-	return time.Time{}, nil, nil
 }
 
 // forecast works out expected starts for the blocked classes: the promised one exactly, the others
@@ -198,7 +191,7 @@ func (p *planner) forecast() {
 		case p.s.MaxForecasts > 0 && i >= p.s.MaxForecasts:
 			return
 		default:
-			at, _, _ := p.earliest(b.shape, p.candidatesOf(b.shape))
+			at, _ := p.earliest(b.shape, p.candidatesOf(b.shape))
 			w.Expected = at
 			if !at.IsZero() && at.Before(p.promised) && slices.ContainsFunc(w.Reasons, isReserved) {
 				w.Expected = p.promised
@@ -209,20 +202,6 @@ func (p *planner) forecast() {
 }
 
 func isReserved(r queue.Reason) bool { return r.Kind == queue.ReasonReserved }
-
-func (p *planner) candidatesOf(shape *queue.Shape) []*nodes.Node {
-	if c, ok := p.candidates[*shape]; ok {
-		return c
-	}
-	c := []*nodes.Node{}
-	for _, n := range p.s.Nodes {
-		if p.s.Select == nil || p.s.Select(n, shape) {
-			c = append(c, n)
-		}
-	}
-	p.candidates[*shape] = c
-	return c
-}
 
 func (p *planner) node(id nodes.ID) *nodes.Node {
 	i, _ := slices.BinarySearchFunc(p.s.Nodes, id, func(n *nodes.Node, id nodes.ID) int { return cmp.Compare(n.ID, id) })

@@ -12,9 +12,9 @@ import (
 // maxNamed bounds how many hosts a reason names.
 const maxNamed = 5
 
-// reasons collects why the nodes of one placement were refused.
+// reasons collects why the nodes of one placement were refused. Every node of every class passes here.
 type reasons struct {
-	byKind map[queue.ReasonKind]*refused
+	byKind [len(order)]refused
 }
 
 type refused struct {
@@ -25,31 +25,51 @@ type refused struct {
 	text  string
 }
 
-func newReasons() *reasons { return &reasons{byKind: map[queue.ReasonKind]*refused{}} }
+func newReasons() *reasons { return &reasons{} }
 
-var kindOf = map[nodes.Blocker]queue.ReasonKind{
-	nodes.BlockedByState:      queue.ReasonHostDown,
-	nodes.BlockedByExclusive:  queue.ReasonExclusive,
-	nodes.BlockedBySlots:      queue.ReasonSlots,
-	nodes.BlockedByMemory:     queue.ReasonMemory,
-	nodes.BlockedByConsumable: queue.ReasonConsumable,
-	nodes.BlockedByGPU:        queue.ReasonGPU,
+// order in which reasons are given: the one that the user can wait for first.
+var order = [...]queue.ReasonKind{
+	queue.ReasonReserved, queue.ReasonGPU, queue.ReasonSlots, queue.ReasonMemory, queue.ReasonConsumable,
+	queue.ReasonExclusive, queue.ReasonHostDown,
+}
+
+// Places in order.
+const (
+	atReserved = iota
+	atGPU
+	atSlots
+	atMemory
+	atConsumable
+	atExclusive
+	atHostDown
+)
+
+func placeOf(b nodes.Blocker) int {
+	switch b {
+	case nodes.BlockedByGPU:
+		return atGPU
+	case nodes.BlockedBySlots:
+		return atSlots
+	case nodes.BlockedByMemory:
+		return atMemory
+	case nodes.BlockedByConsumable:
+		return atConsumable
+	case nodes.BlockedByExclusive:
+		return atExclusive
+	}
+	return atHostDown
 }
 
 func (r *reasons) add(id nodes.ID, m *nodes.Misfit) {
-	x := r.note(kindOf[m.Blocker], id)
+	x := r.note(placeOf(m.Blocker), id)
 	x.best = max(x.best, m.Have)
 	x.what = m.What
 }
 
-func (r *reasons) reserve(id nodes.ID) { r.note(queue.ReasonReserved, id) }
+func (r *reasons) reserve(id nodes.ID) { r.note(atReserved, id) }
 
-func (r *reasons) note(k queue.ReasonKind, id nodes.ID) *refused {
-	x := r.byKind[k]
-	if x == nil {
-		x = &refused{}
-		r.byKind[k] = x
-	}
+func (r *reasons) note(at int, id nodes.ID) *refused {
+	x := &r.byKind[at]
 	x.hosts++
 	if len(x.named) < maxNamed {
 		x.named = append(x.named, id)
@@ -60,15 +80,9 @@ func (r *reasons) note(k queue.ReasonKind, id nodes.ID) *refused {
 // spread notes that several hosts together have too few slots.
 func (r *reasons) spread(hosts, need, have int) {
 	if hosts > 0 {
-		r.byKind[queue.ReasonSlots] = &refused{hosts: hosts, best: int64(have),
+		r.byKind[atSlots] = refused{hosts: hosts, best: int64(have),
 			text: fmt.Sprintf("Not enough job slot(s): needs %d on several hosts, %d are free", need, have)}
 	}
-}
-
-// order in which reasons are given: the one that the user can wait for first.
-var order = []queue.ReasonKind{
-	queue.ReasonReserved, queue.ReasonGPU, queue.ReasonSlots, queue.ReasonMemory, queue.ReasonConsumable,
-	queue.ReasonExclusive, queue.ReasonHostDown,
 }
 
 func (r *reasons) list(need nodes.Request, cands int) []queue.Reason {
@@ -76,9 +90,9 @@ func (r *reasons) list(need nodes.Request, cands int) []queue.Reason {
 		return []queue.Reason{{Kind: queue.ReasonNotSelected, Text: "There are no suitable hosts for the job"}}
 	}
 	var out []queue.Reason
-	for _, k := range order {
-		x := r.byKind[k]
-		if x == nil {
+	for at, k := range order {
+		x := &r.byKind[at]
+		if x.hosts == 0 {
 			continue
 		}
 		text := x.text
@@ -125,41 +139,34 @@ func describeGPU(g nodes.GPURequest, x *refused) string {
 }
 
 // everFits says whether shape could run on empty nodes that are up; if not, why.
-func (p *planner) everFits(shape *queue.Shape, cands []*nodes.Node) (bool, []queue.Reason) {
-	if len(cands) == 0 {
+func everFits(shape *queue.Shape, c *candidates) (bool, []queue.Reason) {
+	if len(c.list) == 0 {
 		return false, newReasons().list(shape.Host, 0)
 	}
-	empty := make([]*nodes.Node, 0, len(cands))
-	away := 0
-	for _, n := range cands {
-		e := n.Empty()
-		if n.State() != nodes.Up {
-			away++
-			continue
-		}
-		empty = append(empty, e)
-	}
-	if alloc, _ := place(empty, shape, nil); alloc != nil {
+	if fitsOne(shape, c.empty) {
 		return true, nil
 	}
-	if away > 0 {
-		for _, n := range cands {
-			if n.State() != nodes.Up {
-				e := n.Empty()
-				e.Alive, e.Closed = true, false
-				empty = append(empty, e)
-			}
-		}
-		if alloc, _ := place(empty, shape, nil); alloc != nil {
-			return false, []queue.Reason{{Kind: queue.ReasonHostDown, Hosts: away,
-				Text: fmt.Sprintf("Hosts that could run it are closed or unavailable: %d", away)}}
+	alloc, why := place(c.empty, shape, nil)
+	if alloc != nil {
+		return true, nil
+	}
+	if len(c.away) > 0 {
+		all := slices.Concat(c.empty, c.away)
+		if alloc, why = place(all, shape, nil); alloc != nil {
+			return false, []queue.Reason{{Kind: queue.ReasonHostDown, Hosts: len(c.away),
+				Text: fmt.Sprintf("Hosts that could run it are closed or unavailable: %d", len(c.away))}}
 		}
 	}
-	_, why := place(empty, shape, nil)
 	texts := make([]string, len(why))
 	for i, w := range why {
 		texts[i] = w.Text
 	}
-	return false, []queue.Reason{{Kind: queue.ReasonNoHost, Hosts: len(cands),
+	return false, []queue.Reason{{Kind: queue.ReasonNoHost, Hosts: len(c.list),
 		Text: "No host could ever run it: " + strings.Join(texts, "; ")}}
+}
+
+// fitsOne says that one of these nodes can take all of shape: the first that can answers for all.
+func fitsOne(shape *queue.Shape, list []*nodes.Node) bool {
+	r := oneHost(shape)
+	return r.Slots == shape.Slots && slices.ContainsFunc(list, func(n *nodes.Node) bool { return n.Fit(r) == nil })
 }

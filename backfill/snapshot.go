@@ -16,7 +16,8 @@ type Snapshot struct {
 	// free (held, dependency, limits) is left out by Eligible before.
 	Pending []Pending
 	// Select says whether a node is one of those a shape may use: select[], -m and the queue's hosts.
-	// It must answer the same for the same arguments during one plan.
+	// Of the shape it may look at Queue, Hosts and Select only. It must answer the same for the same
+	// arguments during one plan.
 	Select func(*nodes.Node, *queue.Shape) bool
 	// MaxStarts and MaxLooks bound the work; 0 means no bound.
 	MaxStarts int

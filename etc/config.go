@@ -102,6 +102,7 @@ type Node struct {
 	Memory        int64         `toml:"memory" as:"size or 0"`         // bytes, 0 for all of the machine's less MemoryReserve
 	MemoryReserve int64         `toml:"memory_reserve" as:"size or 0"` // bytes
 	StateDir      string        `toml:"state_dir"`
+	RunDir        string        `toml:"run_dir"` // "" for StateDir
 	NVMLLibrary   string        `toml:"nvml_library"`
 	Metrics       string        `toml:"metrics"` // host:port, "" for none
 	CgroupParent  string        `toml:"cgroup_parent"`

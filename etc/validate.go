@@ -218,6 +218,7 @@ func (v *checker) node(c *Config) {
 	v.notNegative(path{"node", "memory"}, n.Memory)
 	v.notNegative(path{"node", "memory_reserve"}, n.MemoryReserve)
 	v.absolute(path{"node", "state_dir"}, n.StateDir, true)
+	v.absolute(path{"node", "run_dir"}, n.RunDir, false)
 	v.absolute(path{"node", "nvml_library"}, n.NVMLLibrary, false)
 	v.hostPort(path{"node", "metrics"}, n.Metrics)
 	if c.Metrics != "" && c.Metrics == n.Metrics {
@@ -228,6 +229,9 @@ func (v *checker) node(c *Config) {
 	}
 	if n.Type != "" {
 		v.name(path{"node", "type"}, n.Type)
+	}
+	if c.StateDir == n.RunDir {
+		v.say(path{"node", "run_dir"}, "is batchd's own state_dir; noded needs one of its own")
 	}
 	if c.StateDir == n.StateDir {
 		v.say(path{"node", "state_dir"}, "is batchd's own state_dir; on one machine each needs one of its own")

@@ -149,7 +149,9 @@ func (b *Book) applyElement(j *Job, e *Element, ev Event) error {
 		a := e.Attempt
 		a.Began, a.Pid, a.Home, a.CWD = body.Ran, body.Pid, body.Home, body.CWD
 		a.Stdout, a.Stderr, a.Image = body.Stdout, body.Stderr, body.Image
-		e.Note, e.Failed = body.Note, 0
+		if e.Failed = 0; e.KillAs == "" { // bkill -C came first: its text counts
+			e.Note = body.Note
+		}
 	case *Ended:
 		if (body.Attempt != 0) != e.State.Live() {
 			return fmt.Errorf("it is %s and the attempt is %d", e.State, body.Attempt)

@@ -53,14 +53,14 @@ func (r JobRef) String() string {
 	return s
 }
 
-// condOp is what a condNode does. The order is that of binding, loosest first.
-type condOp int
+// condOp is what a condNode does.
+type condOp = boolOp
 
 const (
-	condOr condOp = iota
-	condAnd
-	condNot
-	condTerm
+	condOr   = opOr
+	condAnd  = opAnd
+	condNot  = opNot
+	condTerm = opLeaf
 )
 
 // condNode is a node of a Condition.
@@ -74,6 +74,10 @@ type condNode struct {
 	cmp  string // == != > >= < <=, "*" for all elements, "" for none
 	n    int
 }
+
+func (n *condNode) parts() (condOp, []*condNode) { return n.op, n.kids }
+
+func (*condNode) with(op condOp, kids []*condNode) *condNode { return &condNode{op: op, kids: kids} }
 
 // Bounds of -w. A text with names grows when they are resolved, so the canonical one may be long.
 const (
@@ -107,16 +111,15 @@ func ParseCondition(s string) (Condition, error) {
 	if len(s) > maxDependLength {
 		return nil, dependError("longer than %d bytes", maxDependLength)
 	}
-	p := &condParser{lex: lexer{text: s, word: condWord, escapes: true}}
-	if err := p.next(); err != nil {
-		return nil, err
-	}
-	n, err := p.or(0)
+	p := &condParser{boolParser: boolParser[*condNode]{
+		lex:      lexer{text: s, word: condWord, escapes: true},
+		fail:     dependError,
+		unclosed: `want ")" at the end of a parenthesis, got %s`,
+	}}
+	p.leaf = p.term
+	n, err := p.parse()
 	if err != nil {
-		return nil, err
-	}
-	if p.tok.kind != tokEnd {
-		return nil, dependError("want && or || before %s", p.tok)
+		return nil, err // and no Condition that holds a nil node
 	}
 	return n, nil
 }
@@ -125,95 +128,12 @@ func ParseCondition(s string) (Condition, error) {
 func condWord(c byte) bool { return c > ' ' && c != 0x7f && strings.IndexByte("()&|!,\"'<>=", c) < 0 }
 
 type condParser struct {
-	lex   lexer
-	tok   token
+	boolParser[*condNode]
 	terms int
 }
 
-func (p *condParser) next() (err error) {
-	if p.tok, err = p.lex.next(); err != nil {
-		return dependError("%v", err)
-	}
-	return nil
-}
-
-// expect moves past an operator.
-func (p *condParser) expect(op, where string) error {
-	if !p.tok.is(op) {
-		return dependError("want %q %s, got %s", op, where, p.tok)
-	}
-	return p.next()
-}
-
-func (p *condParser) or(depth int) (*condNode, error)  { return p.chain(depth, condOr, "||", p.and) }
-func (p *condParser) and(depth int) (*condNode, error) { return p.chain(depth, condAnd, "&&", p.not) }
-
-func (p *condParser) chain(depth int, op condOp, word string, operand func(int) (*condNode, error)) (*condNode, error) {
-	var kids []*condNode
-	for {
-		k, err := operand(depth)
-		if err != nil {
-			return nil, err
-		}
-		if kids = append(kids, k); !p.tok.is(word) {
-			return joinConditions(op, kids), nil
-		}
-		if err := p.next(); err != nil {
-			return nil, err
-		}
-	}
-}
-
-// joinConditions makes one flat node, so that equal conditions have equal texts.
-func joinConditions(op condOp, kids []*condNode) *condNode {
-	n := &condNode{op: op}
-	for _, k := range kids {
-		if k.op == op {
-			n.kids = append(n.kids, k.kids...)
-		} else {
-			n.kids = append(n.kids, k)
-		}
-	}
-	if len(n.kids) == 1 {
-		return n.kids[0]
-	}
-	return n
-}
-
-func (p *condParser) not(depth int) (*condNode, error) {
-	if depth > maxDepth {
-		return nil, dependError("nested more than %d deep", maxDepth)
-	}
-	switch {
-	case p.tok.is("!"):
-		if err := p.next(); err != nil {
-			return nil, err
-		}
-		operand := p.not
-		if p.tok.is("(") { // "!(" is one level, so that the canonical text is never deeper than what was read
-			operand = p.parenthesis
-		}
-		k, err := operand(depth + 1)
-		if err != nil {
-			return nil, err
-		}
-		return &condNode{op: condNot, kids: []*condNode{k}}, nil
-	case p.tok.is("("):
-		return p.parenthesis(depth + 1)
-	}
-	return p.term()
-}
-
-func (p *condParser) parenthesis(depth int) (*condNode, error) {
-	if err := p.next(); err != nil {
-		return nil, err
-	}
-	n, err := p.or(depth)
-	if err != nil {
-		return nil, err
-	}
-	return n, p.expect(")", "at the end of a parenthesis")
-}
+// joinConditions joins conditions by condAnd or condOr.
+func joinConditions(op condOp, kids []*condNode) *condNode { return joinFlat(op, kids) }
 
 // term reads word(ref…), or a reference alone.
 func (p *condParser) term() (*condNode, error) {

@@ -75,7 +75,8 @@ type Report struct {
 	At      time.Time
 	Kind    ReportKind
 
-	Began *Began // Attempt field unused
+	// Began belongs to ReportBegan, and to a ReportEnded that comes in its place. Its Attempt field is unused.
+	Began *Began
 
 	// Ended.
 	Status  int // raw wait status or NoStatus

@@ -13,17 +13,20 @@ import (
 type Select string
 
 // selOp is what a selNode does.
-type selOp int
+type selOp = boolOp
 
 const (
-	selOr      selOp = iota // of kids, at least two
-	selAnd                  // of kids, at least two
-	selNot                  // of kids[0]
-	selSize                 // name cmp bytes
-	selNumber               // name cmp number
-	selText                 // name == or != text
-	selBool                 // name, a boolean resource
-	selDefined              // defined(name)
+	selOr  = opOr
+	selAnd = opAnd
+	selNot = opNot
+)
+
+const (
+	selSize    = opLeaf + iota // name cmp bytes
+	selNumber                  // name cmp number
+	selText                    // name == or != text
+	selBool                    // name, a boolean resource
+	selDefined                 // defined(name)
 )
 
 // selNode is a node of a parsed select expression.
@@ -36,6 +39,10 @@ type selNode struct {
 	number float64
 	text   string
 }
+
+func (n *selNode) parts() (selOp, []*selNode) { return n.op, n.kids }
+
+func (*selNode) with(op selOp, kids []*selNode) *selNode { return &selNode{op: op, kids: kids} }
 
 // resourceKind is how a resource may be used in select.
 type resourceKind int
@@ -92,27 +99,19 @@ func ParseSelect(s string, opt ResReqOptions) (Select, error) {
 	return Select(n.String()), nil
 }
 
-const (
-	maxSelectLength = 64 << 10
-	maxDepth        = 64 // of parentheses and "!"
-)
+const maxSelectLength = 64 << 10
 
 func parseSelect(s string, unit int64, kind func(string) resourceKind) (*selNode, error) {
 	if len(s) > maxSelectLength {
 		return nil, selectError("longer than %d bytes", maxSelectLength)
 	}
-	p := &selParser{lex: lexer{text: s}, unit: unit, kind: kind}
-	if err := p.next(); err != nil {
-		return nil, err
-	}
-	n, err := p.or(0)
-	if err != nil {
-		return nil, err
-	}
-	if p.tok.kind != tokEnd {
-		return nil, selectError("want && or || before %s", p.tok)
-	}
-	return n, nil
+	p := &selParser{unit: unit, kind: kind, boolParser: boolParser[*selNode]{
+		lex:      lexer{text: s},
+		fail:     selectError,
+		unclosed: `want ")" before %s`,
+	}}
+	p.leaf = p.comparison
+	return p.parse()
 }
 
 func selectError(format string, args ...any) error {
@@ -120,93 +119,13 @@ func selectError(format string, args ...any) error {
 }
 
 type selParser struct {
-	lex  lexer
-	tok  token
+	boolParser[*selNode]
 	unit int64
 	kind func(string) resourceKind
 }
 
-func (p *selParser) next() (err error) {
-	if p.tok, err = p.lex.next(); err != nil {
-		return selectError("%v", err)
-	}
-	return nil
-}
-
-func (p *selParser) or(depth int) (*selNode, error)  { return p.chain(depth, selOr, "||", p.and) }
-func (p *selParser) and(depth int) (*selNode, error) { return p.chain(depth, selAnd, "&&", p.not) }
-
-// chain reads one or more operands joined by an operator.
-func (p *selParser) chain(depth int, op selOp, word string, operand func(int) (*selNode, error)) (*selNode, error) {
-	var kids []*selNode
-	for {
-		k, err := operand(depth)
-		if err != nil {
-			return nil, err
-		}
-		kids = append(kids, k)
-		if !p.tok.is(word) {
-			return joinSelect(op, kids), nil
-		}
-		if err := p.next(); err != nil {
-			return nil, err
-		}
-	}
-}
-
-// joinSelect makes one flat node, so that (a && b) && c and a && (b && c) have the same text.
-func joinSelect(op selOp, kids []*selNode) *selNode {
-	n := &selNode{op: op}
-	for _, k := range kids {
-		if k.op == op {
-			n.kids = append(n.kids, k.kids...)
-		} else {
-			n.kids = append(n.kids, k)
-		}
-	}
-	if len(n.kids) == 1 {
-		return n.kids[0]
-	}
-	return n
-}
-
-func (p *selParser) not(depth int) (*selNode, error) {
-	if depth > maxDepth {
-		return nil, selectError("nested more than %d deep", maxDepth)
-	}
-	switch {
-	case p.tok.is("!"):
-		if err := p.next(); err != nil {
-			return nil, err
-		}
-		operand := p.not
-		if p.tok.is("(") { // "!(" is one level, so that the canonical text is never deeper than what was read
-			operand = p.parenthesis
-		}
-		k, err := operand(depth + 1)
-		if err != nil {
-			return nil, err
-		}
-		return &selNode{op: selNot, kids: []*selNode{k}}, nil
-	case p.tok.is("("):
-		return p.parenthesis(depth + 1)
-	}
-	return p.comparison()
-}
-
-func (p *selParser) parenthesis(depth int) (*selNode, error) {
-	if err := p.next(); err != nil {
-		return nil, err
-	}
-	n, err := p.or(depth)
-	if err != nil {
-		return nil, err
-	}
-	if !p.tok.is(")") {
-		return nil, selectError("want \")\" before %s", p.tok)
-	}
-	return n, p.next()
-}
+// joinSelect joins expressions by selAnd or selOr.
+func joinSelect(op selOp, kids []*selNode) *selNode { return joinFlat(op, kids) }
 
 func (p *selParser) comparison() (*selNode, error) {
 	if p.tok.kind != tokWord {
@@ -265,10 +184,7 @@ func (p *selParser) defined() (*selNode, error) {
 	if err := p.next(); err != nil {
 		return nil, err
 	}
-	if !p.tok.is(")") {
-		return nil, selectError("want \")\" after defined(%s, got %s", name, p.tok)
-	}
-	return &selNode{op: selDefined, name: name}, p.next()
+	return &selNode{op: selDefined, name: name}, p.expect(")", "after defined("+name)
 }
 
 func unknownResource(name string) error {

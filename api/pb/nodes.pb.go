@@ -830,6 +830,7 @@ type EndedReport struct {
 	Usage         *Usage                 `protobuf:"bytes,4,opt,name=usage,proto3" json:"usage,omitempty"`
 	Began         int64                  `protobuf:"varint,5,opt,name=began,proto3" json:"began,omitempty"` // 0 when the command never ran
 	Lost          bool                   `protobuf:"varint,6,opt,name=lost,proto3" json:"lost,omitempty"`   // by reboot or loss of the shepherd: a rerunnable job is requeued
+	First         *BeganReport           `protobuf:"bytes,7,opt,name=first,proto3" json:"first,omitempty"`  // how it began, where batchd has not acknowledged that yet
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -904,6 +905,13 @@ func (x *EndedReport) GetLost() bool {
 		return x.Lost
 	}
 	return false
+}
+
+func (x *EndedReport) GetFirst() *BeganReport {
+	if x != nil {
+		return x.First
+	}
+	return nil
 }
 
 // StoppedReport says that the order to stop or resume was carried out.
@@ -1799,14 +1807,15 @@ const file_fairslice_v1_nodes_proto_rawDesc = "" +
 	"\x06stderr\x18\x05 \x01(\tR\x06stderr\x12\x14\n" +
 	"\x05image\x18\x06 \x01(\tR\x05image\x12\x12\n" +
 	"\x04note\x18\a \x01(\tR\x04note\x12\x10\n" +
-	"\x03ran\x18\b \x01(\x03R\x03ran\"\xac\x01\n" +
+	"\x03ran\x18\b \x01(\x03R\x03ran\"\xdd\x01\n" +
 	"\vEndedReport\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\x05R\x06status\x12\x18\n" +
 	"\averdict\x18\x02 \x01(\tR\averdict\x12\x16\n" +
 	"\x06detail\x18\x03 \x01(\tR\x06detail\x12)\n" +
 	"\x05usage\x18\x04 \x01(\v2\x13.fairslice.v1.UsageR\x05usage\x12\x14\n" +
 	"\x05began\x18\x05 \x01(\x03R\x05began\x12\x12\n" +
-	"\x04lost\x18\x06 \x01(\bR\x04lost\")\n" +
+	"\x04lost\x18\x06 \x01(\bR\x04lost\x12/\n" +
+	"\x05first\x18\a \x01(\v2\x19.fairslice.v1.BeganReportR\x05first\")\n" +
 	"\rStoppedReport\x12\x18\n" +
 	"\astopped\x18\x01 \x01(\bR\astopped\"\x8d\x01\n" +
 	"\vStartFailed\x12\x12\n" +
@@ -1943,18 +1952,19 @@ var file_fairslice_v1_nodes_proto_depIdxs = []int32{
 	10, // 14: fairslice.v1.Report.stopped:type_name -> fairslice.v1.StoppedReport
 	11, // 15: fairslice.v1.Report.failed:type_name -> fairslice.v1.StartFailed
 	19, // 16: fairslice.v1.EndedReport.usage:type_name -> fairslice.v1.Usage
-	20, // 17: fairslice.v1.Assignment.owner:type_name -> fairslice.v1.Identity
-	21, // 18: fairslice.v1.Assignment.spec:type_name -> fairslice.v1.Spec
-	22, // 19: fairslice.v1.Assignment.alloc:type_name -> fairslice.v1.Allocation
-	0,  // 20: fairslice.v1.Nodes.Connect:input_type -> fairslice.v1.NodeUp
-	16, // 21: fairslice.v1.Nodes.Pipe:input_type -> fairslice.v1.PipeUp
-	1,  // 22: fairslice.v1.Nodes.Connect:output_type -> fairslice.v1.NodeDown
-	17, // 23: fairslice.v1.Nodes.Pipe:output_type -> fairslice.v1.PipeDown
-	22, // [22:24] is the sub-list for method output_type
-	20, // [20:22] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	8,  // 17: fairslice.v1.EndedReport.first:type_name -> fairslice.v1.BeganReport
+	20, // 18: fairslice.v1.Assignment.owner:type_name -> fairslice.v1.Identity
+	21, // 19: fairslice.v1.Assignment.spec:type_name -> fairslice.v1.Spec
+	22, // 20: fairslice.v1.Assignment.alloc:type_name -> fairslice.v1.Allocation
+	0,  // 21: fairslice.v1.Nodes.Connect:input_type -> fairslice.v1.NodeUp
+	16, // 22: fairslice.v1.Nodes.Pipe:input_type -> fairslice.v1.PipeUp
+	1,  // 23: fairslice.v1.Nodes.Connect:output_type -> fairslice.v1.NodeDown
+	17, // 24: fairslice.v1.Nodes.Pipe:output_type -> fairslice.v1.PipeDown
+	23, // [23:25] is the sub-list for method output_type
+	21, // [21:23] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_fairslice_v1_nodes_proto_init() }

@@ -56,9 +56,9 @@ func FromReport(r queue.Report) *pb.Report {
 		if b == nil {
 			b = &queue.Began{}
 		}
-		p.Kind = &pb.Report_Began{Began: &pb.BeganReport{Pid: int32(b.Pid), Home: b.Home, Cwd: b.CWD, Stdout: b.Stdout, Stderr: b.Stderr, Image: b.Image, Note: b.Note, Ran: Nanos(b.Ran)}}
+		p.Kind = &pb.Report_Began{Began: fromBegan(b)}
 	case queue.ReportEnded:
-		p.Kind = &pb.Report_Ended{Ended: &pb.EndedReport{Status: int32(r.Status), Verdict: string(r.Verdict), Detail: r.Detail, Usage: FromUsage(r.Usage), Began: Nanos(r.Ran), Lost: r.Lost}}
+		p.Kind = &pb.Report_Ended{Ended: &pb.EndedReport{Status: int32(r.Status), Verdict: string(r.Verdict), Detail: r.Detail, Usage: FromUsage(r.Usage), Began: Nanos(r.Ran), Lost: r.Lost, First: fromBegan(r.Began)}}
 	case queue.ReportStopped:
 		p.Kind = &pb.Report_Stopped{Stopped: &pb.StoppedReport{Stopped: r.Stopped}}
 	case queue.ReportFailed:
@@ -67,17 +67,29 @@ func FromReport(r queue.Report) *pb.Report {
 	return p
 }
 
+func fromBegan(b *queue.Began) *pb.BeganReport {
+	if b == nil {
+		return nil
+	}
+	return &pb.BeganReport{Pid: int32(b.Pid), Home: b.Home, Cwd: b.CWD, Stdout: b.Stdout, Stderr: b.Stderr, Image: b.Image, Note: b.Note, Ran: Nanos(b.Ran)}
+}
+
+func toBegan(b *pb.BeganReport) *queue.Began {
+	if b == nil {
+		return nil
+	}
+	return &queue.Began{Pid: int(b.GetPid()), Home: b.GetHome(), CWD: b.GetCwd(), Stdout: b.GetStdout(), Stderr: b.GetStderr(), Image: b.GetImage(), Note: b.GetNote(), Ran: Time(b.GetRan())}
+}
+
 // ToReport is the inverse of FromReport. A kind of a newer version comes out empty: see Report.Kind.
 func ToReport(p *pb.Report) queue.Report {
 	r := queue.Report{ID: elementID(p.GetJob(), p.GetIndex()), Attempt: int(p.GetAttempt()), At: Time(p.GetAt())}
 	switch k := p.GetKind().(type) {
 	case *pb.Report_Began:
-		b := k.Began
-		r.Kind = queue.ReportBegan
-		r.Began = &queue.Began{Pid: int(b.GetPid()), Home: b.GetHome(), CWD: b.GetCwd(), Stdout: b.GetStdout(), Stderr: b.GetStderr(), Image: b.GetImage(), Note: b.GetNote(), Ran: Time(b.GetRan())}
+		r.Kind, r.Began = queue.ReportBegan, toBegan(k.Began)
 	case *pb.Report_Ended:
 		e := k.Ended
-		r.Kind = queue.ReportEnded
+		r.Kind, r.Began = queue.ReportEnded, toBegan(e.GetFirst())
 		r.Status, r.Verdict, r.Detail, r.Usage, r.Ran, r.Lost = int(e.GetStatus()), queue.Verdict(e.GetVerdict()), e.GetDetail(), ToUsage(e.GetUsage()), Time(e.GetBegan()), e.GetLost()
 	case *pb.Report_Stopped:
 		r.Kind, r.Stopped = queue.ReportStopped, k.Stopped.GetStopped()

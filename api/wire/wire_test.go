@@ -116,6 +116,7 @@ func TestEachKindOfReportCarriesAllOfItsParts(t *testing.T) {
 	base := queue.Report{ID: all.ID, Attempt: all.Attempt, At: all.At}
 	began, ended, stopped, failed := base, base, base, base
 	began.Kind, began.Began = queue.ReportBegan, all.Began
+	ended.Began = all.Began
 	ended.Kind, ended.Status, ended.Verdict, ended.Detail, ended.Usage, ended.Ran, ended.Lost = queue.ReportEnded, all.Status, all.Verdict, all.Detail, all.Usage, all.Ran, true
 	stopped.Kind, stopped.Stopped = queue.ReportStopped, true
 	failed.Kind, failed.Code, failed.JobFault, failed.ExitCode, failed.Detail, failed.Verdict = queue.ReportFailed, all.Code, true, all.ExitCode, all.Detail, all.Verdict

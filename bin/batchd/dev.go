@@ -45,6 +45,7 @@ type cluster struct {
 	dir    string
 	bin    string // where the programs are
 	log    *slog.Logger
+	run    string // where the nodes keep what they need of running jobs; "" for their own directories in dir
 	config string
 	socket string
 }
@@ -63,6 +64,7 @@ func dev(c *cli.Context) error {
 	}
 	d := &cluster{dir: dir, bin: filepath.Dir(self), log: newLogger("info"),
 		config: filepath.Join(dir, "fairslice.toml"), socket: filepath.Join(dir, "batchd.sock")}
+	d.run = runDir(dir)
 	names, err := d.writeConfig(c)
 	if err != nil {
 		return err
@@ -74,11 +76,13 @@ func dev(c *cli.Context) error {
 	if os.Geteuid() != 0 {
 		fmt.Fprintln(os.Stderr, "batchd dev: not root, so: jobs of other users are refused by noded; memory limits are watched, not held; CPU shares are not set")
 	}
-	return d.run(c.Context, names, env)
+	d.live(c.Context, names, env)
+	d.removeRunDir(names)
+	return nil
 }
 
-// run keeps every part alive until ctx ends.
-func (d *cluster) run(ctx context.Context, names []string, gpuEnv map[string][]string) error {
+// live keeps every part alive until ctx ends.
+func (d *cluster) live(ctx context.Context, names []string, gpuEnv map[string][]string) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var daemon, nodesGroup sync.WaitGroup
@@ -99,7 +103,6 @@ func (d *cluster) run(ctx context.Context, names []string, gpuEnv map[string][]s
 	nodesGroup.Wait()
 	stopDaemon()
 	daemon.Wait()
-	return nil
 }
 
 // keep runs a program, again whenever it ends, until ctx ends; then it asks it to stop and waits.
@@ -236,6 +239,9 @@ func (d *cluster) writeNode(c *cli.Context, name string, n int) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "terminate_interval = %q\n[node]\nname = %q\nbatchd = %q\nstate_dir = %q\nmetrics = \"\"\ncgroup_parent = %q\nreconnect = \"1s\"\n",
 		c.Duration("terminate-interval").String(), name, "unix://"+d.socket, filepath.Join(d.dir, name), "fairslice-dev/"+name+"-"+shortHash(d.dir))
+	if d.run != "" {
+		fmt.Fprintf(&b, "run_dir = %q\n", filepath.Join(d.run, name))
+	}
 	if s := c.Int("slots"); s > 0 {
 		fmt.Fprintf(&b, "slots = %d\n", s)
 	}

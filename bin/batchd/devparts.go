@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"syscall"
 
 	"fairslice/api/client"
 	"fairslice/etc"
@@ -63,6 +64,41 @@ func (d *cluster) simLibrary(ctx context.Context) (string, error) {
 func fileExists(p string) bool {
 	_, err := os.Stat(p)
 	return err == nil
+}
+
+// runDir makes the directory on a tmpfs that the nodes of the cluster in dir share; "" where there is none, or where
+// somebody else has taken its name.
+func runDir(dir string) string {
+	const tmpfs = 0x01021994 // TMPFS_MAGIC of statfs(2)
+	if os.Geteuid() != 0 {
+		return ""
+	}
+	for _, top := range []string{"/run", "/dev/shm"} {
+		var fs syscall.Statfs_t
+		if syscall.Statfs(top, &fs) != nil || fs.Type != tmpfs {
+			continue
+		}
+		run := filepath.Join(top, "fairslice-dev-"+shortHash(dir))
+		_ = os.Mkdir(run, 0o711) // there already after a crash of this cluster
+		var st syscall.Stat_t
+		if syscall.Lstat(run, &st) == nil && st.Mode&syscall.S_IFMT == syscall.S_IFDIR && st.Uid == 0 {
+			return run
+		}
+	}
+	return ""
+}
+
+// removeRunDir leaves what a node has not reported yet: the next cluster in this state directory does.
+func (d *cluster) removeRunDir(names []string) {
+	if d.run == "" {
+		return
+	}
+	for _, n := range names {
+		if left, _ := filepath.Glob(filepath.Join(d.run, n, "spool", "*.json")); len(left) == 0 {
+			_ = os.RemoveAll(filepath.Join(d.run, n))
+		}
+	}
+	_ = os.Remove(d.run)
 }
 
 // shareOfMemory is what one of n nodes on this machine may promise, bytes.

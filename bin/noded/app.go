@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,7 +75,7 @@ func run(ctx context.Context, cfg *etc.Config, stopJobs bool, log *slog.Logger) 
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	a, err := agent.New(life, agent.Config{
-		Dir: n.StateDir, Shepherd: filepath.Join(bin, "shepherd"), Enter: filepath.Join(bin, "enter"),
+		Dir: cmp.Or(n.RunDir, n.StateDir), Shepherd: filepath.Join(bin, "shepherd"), Enter: filepath.Join(bin, "enter"),
 		Apptainer: cfg.Container.Apptainer, Version: version, Inventory: inventory(n, gpus),
 		GPUs: gpus.lost, RealGPU: gpus.real(), BindHome: cfg.Container.BindHome, BindCWD: cfg.Container.BindCWD,
 		CgroupParent: n.CgroupParent, Interval: cfg.TerminateInterval, SwitchUser: os.Geteuid() == 0,

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"fairslice/nodes/cgroup"
 	"fairslice/nodes/shepherd"
 	"fairslice/queue"
@@ -111,6 +113,7 @@ type exit struct {
 func (t *attempt) watch(ctx context.Context, exits <-chan exit) {
 	sample := time.NewTicker(sampleEvery)
 	defer sample.Stop()
+	tell := t.tellLater()
 	k := &killer{t: t}
 	if r := t.snapshot(); r.Killing != "" {
 		k.begin(false) // noded died while it was killing
@@ -122,17 +125,47 @@ func (t *attempt) watch(ctx context.Context, exits <-chan exit) {
 			t.finish(x)
 			return
 		case o := <-t.orders:
+			if tell != nil { // what the order leads to is reported behind it
+				t.tellBegan()
+				tell = nil
+			}
 			t.obey(o, k)
 		case <-k.next():
 			k.step()
 		case <-limit:
 			t.hitLimit(k)
+		case <-tell:
+			t.tellBegan()
+			tell = nil
 		case <-sample.C:
 			t.sample(k)
 		case <-ctx.Done():
 			return
 		}
 	}
+}
+
+// shortest is how long a job must run for its beginning to be written down and reported by itself: that of a shorter
+// one goes with its end, which is half the work of both daemons for a job that does little.
+const shortest = 50 * time.Millisecond
+
+// tellLater tells when the beginning is due. Whoever looks at a session does so at once.
+func (t *attempt) tellLater() <-chan time.Time {
+	r := t.snapshot()
+	if !r.untold {
+		return nil
+	}
+	if r.Assignment.Spec.Interactive.Session() {
+		t.tellBegan()
+		return nil
+	}
+	return time.After(shortest - t.a.cfg.Now().Sub(r.Began))
+}
+
+// tellBegan writes down and reports that the command runs.
+func (t *attempt) tellBegan() {
+	t.mustUpdate(func(r *record) { r.untold = false })
+	t.a.report(t.beganReport(t.snapshot()))
 }
 
 // order queues an order; a flood of them is cut off, since each is repeated by who needs it.
@@ -271,15 +304,13 @@ func (t *attempt) reportAgain() {
 	switch {
 	case r.Stage == ended && r.Final != nil:
 		t.a.report(*r.Final)
-	case r.Stage == running && !r.BeganAcked:
+	case r.Stage == running && !r.BeganAcked && !r.untold:
 		t.a.report(t.beganReport(r))
 	}
 }
 
 func (t *attempt) beganReport(r record) queue.Report {
-	as := r.Assignment
-	return queue.Report{ID: t.id, Attempt: t.number, At: r.Began, Kind: queue.ReportBegan, Began: &queue.Began{
-		Pid: r.Pid, Home: as.Owner.Home, CWD: r.CWD, Stdout: r.Stdout, Stderr: r.Stderr, Image: as.ImageFile, Note: r.Note}}
+	return queue.Report{ID: t.id, Attempt: t.number, At: r.Began, Kind: queue.ReportBegan, Began: r.howBegan()}
 }
 
 func (t *attempt) acknowledged(kind queue.ReportKind) {
@@ -295,6 +326,17 @@ func (t *attempt) acknowledged(kind queue.ReportKind) {
 	}
 }
 
+// removeDir removes a directory that mostly holds just these files; RemoveAll asks the kernel three times as much.
+func removeDir(dir string, files ...string) error {
+	for _, f := range files {
+		_ = unix.Unlink(filepath.Join(dir, f))
+	}
+	if unix.Rmdir(dir) == nil {
+		return nil
+	}
+	return os.RemoveAll(dir)
+}
+
 func (t *attempt) jobDir() string { return filepath.Join(t.a.cfg.Dir, "jobs", t.key) }
 
 // removeFiles removes everything of an ended attempt, its record last.
@@ -305,7 +347,7 @@ func (t *attempt) removeFiles() error {
 		}
 	}
 	t.a.flock.forget(t.key)
-	err := os.RemoveAll(t.jobDir())
+	err := removeDir(t.jobDir(), "script", "hosts")
 	if err2 := t.a.spool.remove(t.key); err == nil {
 		err = err2
 	}

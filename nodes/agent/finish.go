@@ -34,6 +34,9 @@ func (t *attempt) finish(x exit) {
 	if rep.Verdict == "" && !x.lost && oom == 0 && syscall.WaitStatus(x.status.WaitStatus).Signaled() && externally(syscall.WaitStatus(x.status.WaitStatus)) {
 		rep.Verdict = queue.TermExternalSignal
 	}
+	if !r.BeganAcked && !r.Began.IsZero() {
+		rep.Began = r.howBegan()
+	}
 	t.endLeftovers()
 	t.postExec(r, rep)
 	if as := r.Assignment; as.Report && r.Stdout != "" && !x.lost {

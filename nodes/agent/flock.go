@@ -344,7 +344,7 @@ func (f *flock) forget(key string) {
 		// An error means that there is nothing to forget, or that the shepherd has gone.
 		_ = c.Ack(ctx, key)
 	}
-	if err := os.RemoveAll(filepath.Join(f.dir, key)); err != nil {
+	if err := removeDir(filepath.Join(f.dir, key), "run"); err != nil {
 		f.log.Warn("status not removed", "attempt", key, "error", err)
 	}
 }

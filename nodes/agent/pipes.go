@@ -58,18 +58,16 @@ func (t *attempt) serveTerminal(o queue.PipeOrder, p queue.Pipe) error {
 			if err != nil {
 				return
 			}
+			// What fails here comes too late for the job, whose last output is still on its way.
 			switch {
 			case f.EOF:
-				err = term.CloseWrite()
+				_ = term.CloseWrite()
 			case f.Signal != "":
 				t.order(queue.Order{Op: queue.OrderSignal, Signal: f.Signal})
 			case f.Rows > 0 && f.Cols > 0:
-				err = term.Resize(f.Rows, f.Cols)
+				_ = term.Resize(f.Rows, f.Cols)
 			default:
-				_, err = term.Write(f.Data)
-			}
-			if err != nil {
-				return
+				_, _ = term.Write(f.Data)
 			}
 		}
 	}()

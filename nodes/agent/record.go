@@ -54,6 +54,14 @@ type progress struct {
 	Final   *queue.Report `json:"final,omitempty"` // set with stage ended
 	// BeganAcked says that batchd knows that the command runs.
 	BeganAcked bool `json:"began_acked,omitempty"`
+
+	untold bool // that it runs is only in memory, and in the shepherd's file
+}
+
+// howBegan is what batchd is told of the beginning.
+func (r *record) howBegan() *queue.Began {
+	as := &r.Assignment
+	return &queue.Began{Pid: r.Pid, Home: as.Owner.Home, CWD: r.CWD, Stdout: r.Stdout, Stderr: r.Stderr, Image: as.ImageFile, Note: r.Note}
 }
 
 func newRecord(as queue.Assignment, bootID string) *record {

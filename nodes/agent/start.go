@@ -88,17 +88,18 @@ func (t *attempt) start(ctx context.Context) (<-chan exit, error) {
 	return exits, nil
 }
 
-// started records that the command runs, and reports it.
+// started notes that the command runs. It is written down and reported soon, see tellLater: until then the shepherd's file
+// says so, and a noded that dies finds it there.
 func (t *attempt) started(st shepherd.Started) {
-	t.mustUpdate(func(r *record) {
-		r.Stage, r.Pid, r.Began, r.Stdout, r.Stderr = running, st.Pid, st.Began, st.StdoutPath, st.StderrPath
-		if st.Fallback != "" {
-			r.Note = "output goes to " + st.StdoutPath + ": " + st.Fallback
-			r.StdoutFrom, r.StderrFrom = 0, 0
-		}
-	})
+	t.mu.Lock()
+	r := t.rec
+	r.Stage, r.Pid, r.Began, r.Stdout, r.Stderr, r.untold = running, st.Pid, st.Began, st.StdoutPath, st.StderrPath, true
+	if st.Fallback != "" {
+		r.Note = "output goes to " + st.StdoutPath + ": " + st.Fallback
+		r.StdoutFrom, r.StderrFrom = 0, 0
+	}
+	t.mu.Unlock()
 	t.group.Know(st.Pid)
-	t.a.report(t.beganReport(t.snapshot()))
 }
 
 // resume takes up an attempt of an earlier life of noded.
@@ -156,7 +157,7 @@ func (t *attempt) startFailure(err error, as queue.Assignment) error {
 func (t *attempt) makeJobDir() error {
 	as := t.rec.Assignment
 	dir := t.jobDir()
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	files := map[string]struct {
@@ -171,16 +172,20 @@ func (t *attempt) makeJobDir() error {
 		if err := os.WriteFile(p, f.data, f.mode); err != nil {
 			return err
 		}
-		if t.a.cfg.SwitchUser {
-			if err := os.Chown(p, as.Owner.UID, as.Owner.GID); err != nil {
-				return err
-			}
+		if err := t.give(p); err != nil {
+			return err
 		}
 	}
-	if t.a.cfg.SwitchUser {
-		return os.Chown(dir, as.Owner.UID, as.Owner.GID)
+	return t.give(dir)
+}
+
+// give makes a file or directory the job's user's.
+func (t *attempt) give(path string) error {
+	owner := &t.rec.Assignment.Owner
+	if !t.a.cfg.SwitchUser || owner.UID == os.Geteuid() && owner.GID == os.Getegid() {
+		return nil
 	}
-	return nil
+	return os.Chown(path, owner.UID, owner.GID)
 }
 
 // hostFile is LSB_DJOB_HOSTFILE: one name for each slot.
@@ -446,6 +451,9 @@ func rlimits(limits map[string]int64) map[string]uint64 {
 }
 
 func (t *attempt) sizeOf(path string) int64 {
+	if path == os.DevNull {
+		return 0
+	}
 	f, err := shepherd.OpenAs(t.cred(), path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO must not hold us up
 	if err != nil {
 		return 0

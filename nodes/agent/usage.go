@@ -93,7 +93,7 @@ func (t *attempt) finalUsage(x exit) (u queue.Usage, oom int) {
 		u.CPU = max(u.CPU, x.status.Utime+x.status.Stime)
 	}
 	if t.group != nil {
-		if g, err := t.group.Usage(); err == nil {
+		if g, err := t.group.Total(); err == nil {
 			u.CPU, u.MaxMemory, oom = max(u.CPU, g.CPU), max(u.MaxMemory, g.MemoryMax), g.OOMKills
 		}
 	}

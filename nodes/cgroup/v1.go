@@ -11,7 +11,10 @@ import (
 	"time"
 )
 
-const quotaPeriod = 100_000 // microseconds, the kernel's default for CPU quota
+const (
+	quotaPeriod   = 100_000 // microseconds, the kernel's default for CPU quota
+	defaultShares = 1024    // the kernel's, of a new group
+)
 
 // v1 is a group in the hierarchies of cgroup v1. There is no pids directory: nothing here limits the number of
 // processes, and each hierarchy costs every job a directory and a migration.
@@ -38,20 +41,32 @@ func prepareV1(top dirs, parent string) (dirs, error) {
 }
 
 func createV1(d dirs, l Limits) error {
+	// A new group has no limit and one CPU's shares: what is so already is not written, as each file costs every job.
+	isNew := true
 	for _, dir := range d.all() {
-		if err := mkdir(dir); err != nil {
+		switch err := os.Mkdir(dir, 0o755); {
+		case os.IsExist(err):
+			isNew = false
+		case err != nil:
 			return err
 		}
 	}
-	if err := limitMemoryV1(d.memory, l.Memory); err != nil {
-		return err
+	if l.Memory > 0 || !isNew {
+		if err := limitMemoryV1(d.memory, l.Memory); err != nil {
+			return err
+		}
 	}
 	if d.cpu == "" || l.CPUs <= 0 {
 		return nil
 	}
-	shares := strconv.FormatInt(max(2, int64(math.Round(1024*l.CPUs))), 10)
-	if err := write(filepath.Join(d.cpu, "cpu.shares"), shares); err != nil {
-		return err
+	shares := max(2, int64(math.Round(defaultShares*l.CPUs)))
+	if shares != defaultShares || !isNew {
+		if err := write(filepath.Join(d.cpu, "cpu.shares"), strconv.FormatInt(shares, 10)); err != nil {
+			return err
+		}
+	}
+	if isNew && !l.Quota {
+		return nil
 	}
 	quota := "-1"
 	if l.Quota {
@@ -149,6 +164,21 @@ func (g v1) freeze(on bool) error {
 		now, err := os.ReadFile(file)
 		return err != nil || strings.TrimSpace(string(now)) == state, err
 	})
+}
+
+func (g v1) total() (u Usage, err error) {
+	var cpu, killed int64
+	if g.cpuacct != "" {
+		cpu, err = readNumber(filepath.Join(g.cpuacct, "cpuacct.usage"))
+	}
+	if err == nil {
+		u.MemoryMax, err = readNumber(filepath.Join(g.memory, "memory.max_usage_in_bytes"))
+	}
+	if err == nil {
+		killed, err = readKey(filepath.Join(g.memory, "memory.oom_control"), "oom_kill")
+	}
+	u.CPU, u.OOMKills = time.Duration(cpu), int(killed)
+	return u, err
 }
 
 func (g v1) usage() (u Usage, err error) {

@@ -149,6 +149,20 @@ func (g v2) freeze(on bool) error {
 	})
 }
 
+func (g v2) total() (Usage, error) {
+	cpu, err := readKey(filepath.Join(g.dir, "cpu.stat"), "usage_usec")
+	u := Usage{CPU: time.Duration(cpu) * time.Microsecond}
+	if err == nil {
+		u.MemoryMax, err = readNumber(filepath.Join(g.dir, "memory.peak"))
+	}
+	if err == nil {
+		var killed int64
+		killed, err = readKey(filepath.Join(g.dir, "memory.events"), "oom_kill")
+		u.OOMKills = int(killed)
+	}
+	return u, err
+}
+
 func (g v2) usage() (u Usage, err error) {
 	key := func(file, key string) (n int64) {
 		if err == nil {

@@ -219,6 +219,17 @@ func TestNodesComeAndGo(t *testing.T) {
 		show 1 = UNKWN a#1
 		join a=1 1#1:running
 		show 1 = RUN a#1`)
+	play(t, "N1: and, rerunnable, is ended on those that are there before it runs again", `
+		join a=1
+		join b=1
+		submit ada slots=2 rerun
+		report a 1#1 began
+		gone b
+		sleep 2m
+		show 1 = PEND
+		hub = a assign 1#1; a 1#1 forget at-once
+		join b=1
+		show 1 = RUN a#2`)
 	play(t, "an attempt unknown for longer than its limit holds what it has", `
 		join a=1
 		submit ada limit=1m

@@ -260,8 +260,10 @@ func (t *tx) startFailed(j *queue.Job, el *queue.Element, r queue.Report) error 
 func (t *tx) ended(j *queue.Job, el *queue.Element, r queue.Report) error {
 	t.wake = true
 	if el.Attempt.Began.IsZero() && !r.Ran.IsZero() {
-		// The node's report of the beginning has not arrived, and now never needs to.
-		if err := t.emit(j.ID, el.Index, "", &queue.Began{Attempt: r.Attempt, Ran: r.Ran}); err != nil {
+		// No report of the beginning has come, and now none needs to.
+		first := r
+		first.At = r.Ran
+		if err := t.began(j, el, first); err != nil {
 			return err
 		}
 	}

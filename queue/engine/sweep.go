@@ -76,6 +76,10 @@ func (e *Engine) sweep(ctx context.Context) error {
 				continue
 			}
 			if why := t.e.abandoned(j, el, t.now); why != "" {
+				// Where only another of its nodes is away, the first still runs it.
+				if first := el.Attempt.Alloc[0].Node; t.e.book.Nodes[first].Alive {
+					t.order(first, queue.Order{ID: id, Attempt: el.Attempt.Number, Op: queue.OrderForget, AtOnce: true})
+				}
 				if err := t.lost(j, el, why, el.Attempt.Usage); err != nil {
 					return err
 				}

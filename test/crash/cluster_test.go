@@ -3,6 +3,7 @@ package crash
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"fairslice/etc"
 )
 
 // bin is where the programs under test are.
@@ -366,13 +369,13 @@ func (c *cluster) find(p part) (pid int, ok bool) {
 	want := map[string]string{
 		"batchd":   filepath.Join(bin, "batchd") + " --config " + c.dir + "/fairslice.toml",
 		"noded":    fmt.Sprintf("%s/noded --config %s/node%d.toml", bin, c.dir, p.node),
-		"shepherd": fmt.Sprintf("shepherd %s/node%d/shepherd", c.dir, p.node),
+		"shepherd": fmt.Sprintf("shepherd %s/shepherd", c.nodeDir(p.node)),
 	}[p.kind]
 	for _, q := range c.processes() {
 		if !strings.HasPrefix(q.args, want) {
 			continue
 		}
-		if _, err := os.Stat(fmt.Sprintf("%s/node%d/shepherd/shepherd-%d.sock", c.dir, p.node, q.pid)); err != nil && p.kind == "shepherd" {
+		if _, err := os.Stat(fmt.Sprintf("%s/shepherd/shepherd-%d.sock", c.nodeDir(p.node), q.pid)); err != nil && p.kind == "shepherd" {
 			continue // a job that is being started, not yet by its own name
 		}
 		pid = max(pid, q.pid)
@@ -496,11 +499,20 @@ func (c *cluster) settled() {
 	}
 }
 
+// nodeDir is where a node keeps its spool, the directories of its jobs, and its shepherds.
+func (c *cluster) nodeDir(n int) string {
+	cfg, err := etc.Load(fmt.Sprintf("%s/node%d.toml", c.dir, n))
+	if err != nil {
+		return fmt.Sprintf("%s/node%d", c.dir, n) // not yet there
+	}
+	return cmp.Or(cfg.Node.RunDir, cfg.Node.StateDir)
+}
+
 // leftovers names what a job may have left on the nodes.
 func (c *cluster) leftovers() []string {
 	var out []string
 	for n := 1; n <= nodeCount; n++ {
-		node := filepath.Join(c.dir, fmt.Sprintf("node%d", n))
+		node := c.nodeDir(n)
 		for _, sub := range []string{"jobs", "spool"} {
 			entries, _ := os.ReadDir(filepath.Join(node, sub))
 			for _, e := range entries {

@@ -230,7 +230,7 @@ func moveRerunnable(c *cluster) {
 	c.until("the cluster is up", 30*time.Second, c.up)
 	// The first run is killed: only the second is there to pass the gate.
 	c.until("the first run is gone", 20*time.Second, func() bool {
-		entries, _ := os.ReadDir(fmt.Sprintf("%s/node%d/jobs", c.dir, first))
+		entries, _ := os.ReadDir(c.nodeDir(first) + "/jobs")
 		return len(entries) == 0
 	})
 	g.open()
