@@ -25,11 +25,10 @@ type Config struct {
 	TimeZone          string        `toml:"time_zone"` // see Location
 	CleanPeriod       time.Duration `toml:"clean_period"`
 	MaxJobArraySize   int           `toml:"max_job_array_size"`
-	UnitForLimits     string        `toml:"unit_for_limits"` // see MemoryUnit
+	UnitForLimits     string        `toml:"unit_for_limits"` // "" for LSF's own; see MemoryUnit
 	Heartbeat         time.Duration `toml:"heartbeat"`
 	NodeTimeout       time.Duration `toml:"node_timeout"`
 	TerminateInterval time.Duration `toml:"terminate_interval"`
-	Policy            string        `toml:"policy"` // easy, fcfs
 	JobReport         bool          `toml:"job_report"`
 
 	GPU       GPU        `toml:"gpu"`
@@ -129,11 +128,9 @@ func base() *Config {
 		DefaultProject:    "default",
 		CleanPeriod:       time.Hour,
 		MaxJobArraySize:   75_000,
-		UnitForLimits:     "KB",
 		Heartbeat:         5 * time.Second,
 		NodeTimeout:       30 * time.Second,
 		TerminateInterval: 10 * time.Second,
-		Policy:            "easy",
 		JobReport:         true,
 		GPU:               GPU{PerGPU: 100},
 		Container:         Container{Default: "allowed", BindHome: true, BindCWD: true},
@@ -178,8 +175,12 @@ func (c *Config) complete(defaultQueueGiven, batchdGiven bool) {
 // units are the words of unit_for_limits, in the order in which they are shown.
 var units = []string{"KB", "MB", "GB", "TB", "PB", "EB"}
 
-// MemoryUnit is unit_for_limits in bytes.
+// MemoryUnit is unit_for_limits in bytes, 0 where the site has none: LSF then reads a bare -M in KB, and
+// memory in -R and -gpu in MB.
 func (c *Config) MemoryUnit() int64 {
+	if c.UnitForLimits == "" {
+		return 0
+	}
 	return 1 << (10 * (slices.Index(units, c.UnitForLimits) + 1))
 }
 

@@ -127,7 +127,7 @@ hosts = ["a", 5,
   "a"]
 `))
 	want := `fairslice.toml:1:1: cluster: want 1 to 128 letters, digits and . _ - @ +, first a letter, a digit or _; got "a b"
-fairslice.toml:2:1: clustr: unknown key; did you mean cluster?; allowed here: cluster, log_level, state_dir, socket, listen, tls_names, metrics, database_url, postgres_bin, postgres_user, admins, default_queue, default_project, time_zone, clean_period, max_job_array_size, unit_for_limits, heartbeat, node_timeout, terminate_interval, policy, job_report, gpu, container, queue, image, resource, node
+fairslice.toml:2:1: clustr: unknown key; did you mean cluster?; allowed here: cluster, log_level, state_dir, socket, listen, tls_names, metrics, database_url, postgres_bin, postgres_user, admins, default_queue, default_project, time_zone, clean_period, max_job_array_size, unit_for_limits, heartbeat, node_timeout, terminate_interval, job_report, gpu, container, queue, image, resource, node
 fairslice.toml:3:1: default_queue: no [[queue]] is named "none"; there are: long, long
 fairslice.toml:5:1: node_timeout: want a duration with its units, such as "90s" or "1h30m"; got 30
 fairslice.toml:8:1: gpu.fgpu_per_gpu: want a number of fGPU above 0 with at most two decimals, such as 2 or 0.25; got "0.125"
@@ -153,7 +153,7 @@ func TestMistakes(t *testing.T) {
 	for _, row := range []struct{ what, text, want string }{
 		{"a mistake of form, and one before it", "heartbeat = 1\nx = = 2\ndefault_queue = \"later\"\n", "x:1:1: heartbeat: want a duration|x:2:5: "},
 		{"what comes after a mistake of form is not judged", "default_queue = \"late\"\n[gpu\n[[queue]]\nname = \"late\"", "x:2:"},
-		{"a key twice, and the others still", "cluster = \"a\"\ncluster = \"b\"\npolicy = \"x\"", "x:2:1: key cluster is already defined|x:3:1: policy: want one of easy, fcfs"},
+		{"a key twice, and the others still", "cluster = \"a\"\ncluster = \"b\"\nunit_for_limits = \"x\"", "x:2:1: key cluster is already defined|x:3:1: unit_for_limits: want one of KB, MB"},
 		{"a section that is a list", "[[gpu]]\nfgpu_per_gpu = 1", "x:1:3: gpu: want a section, written [gpu]; got a list of sections"},
 		{"a list that is a section", "[queue]\nname = \"a\"", "x:1:2: queue: want sections, each written [[queue]]; got a table"},
 		{"a text where a number is wanted", "max_job_array_size = \"5\"", `x:1:1: max_job_array_size: want a whole number; got "5"`},
@@ -193,7 +193,7 @@ func TestMistakes(t *testing.T) {
 		{"a cgroup out of bounds", "[node]\ncgroup_parent = \"../x\"", "x:2:1: node.cgroup_parent: want a path below"},
 		{"a password stays out of the message", "database_url = \"mysql://u:secret@h/d\"", "x:1:1: database_url: want an address"},
 		{"an odd key", "\"a\\nb\" = 1", `x:1:1: "a\nb": unknown key`},
-		{"Windows line ends and a byte order mark", "\xef\xbb\xbf# x\r\npolicy = \"x\"\r\n", "x:2:1: policy: want one of"},
+		{"Windows line ends and a byte order mark", "\xef\xbb\xbf# x\r\nunit_for_limits = \"x\"\r\n", "x:2:1: unit_for_limits: want one of"},
 	} {
 		_, err := Parse("x", []byte(row.text))
 		if err == nil {

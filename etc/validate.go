@@ -49,8 +49,9 @@ func (v *checker) daemon(c *Config) {
 	if _, err := time.LoadLocation(c.TimeZone); err != nil {
 		v.say(path{"time_zone"}, "want a time zone that this machine knows, such as \"Europe/Berlin\" or \"UTC\"; got %s", quote(c.TimeZone))
 	}
-	v.oneOf(path{"unit_for_limits"}, c.UnitForLimits, units...)
-	v.oneOf(path{"policy"}, c.Policy, "easy", "fcfs")
+	if c.UnitForLimits != "" {
+		v.oneOf(path{"unit_for_limits"}, c.UnitForLimits, units...)
+	}
 	v.between(path{"max_job_array_size"}, c.MaxJobArraySize, 1, maxArrayIndex)
 }
 

@@ -33,7 +33,10 @@ func FromElement(j *queue.Job, e *queue.Element, spec *pb.Spec, queuePriority in
 	}
 	p.Status = queue.NoStatus
 	if r := e.Result; r != nil {
-		p.HasResult, p.Status, p.ExitCode, p.Ended = true, int32(r.Status), int32(r.ExitCode()), Nanos(r.At)
+		p.HasResult, p.Status, p.Ended = true, int32(r.Status), Nanos(r.At)
+		if e.State != queue.Done { // bkill -d: it is DONE however it ended
+			p.ExitCode = int32(r.ExitCode())
+		}
 		p.Verdict, p.VerdictText, p.Detail = string(r.Verdict), r.Verdict.Text(), r.Detail
 	}
 	return p

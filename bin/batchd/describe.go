@@ -35,11 +35,10 @@ func (b *backend) Describe() api.Cluster {
 // LSF_UNIT_FOR_LIMITS in "conf", because some clients skip two lines.
 func paramsOf(cfg *etc.Config) []api.Param {
 	state := func(dir string) string { return filepath.Join(cfg.StateDir, dir) }
-	return []api.Param{
+	list := []api.Param{
 		{Section: "conf", Name: "LSF_ADMINS", Value: "root", Help: "administrators beside those of the configuration"},
 		{Section: "conf", Name: "LSF_CONFDIR", Value: state("lsf"), Help: "directory of the files that LSF clients read"},
 		{Section: "conf", Name: "LSF_ENVDIR", Value: state("lsf"), Help: "directory of lsf.conf"},
-		{Section: "conf", Name: "LSF_UNIT_FOR_LIMITS", Value: cfg.UnitForLimits, Help: "unit of a bare -M number"},
 		{Section: "conf", Name: "LSB_JOB_MEMLIMIT", Value: "Y", Help: "-M is held for the whole job on each host"},
 		{Section: "conf", Name: "LSB_SHAREDIR", Value: state("work"), Help: "state directory"},
 		{Section: "conf", Name: "LSB_BSUB_PARSE_SCRIPT", Value: "Y", Help: "#BSUB lines of a script file count"},
@@ -53,6 +52,10 @@ func paramsOf(cfg *etc.Config) []api.Param {
 		{Section: "params", Name: "RESOURCE_RESERVE_PER_TASK", Value: "N", Help: "rusage[mem=] counts for each host, not for each task"},
 		{Section: "params", Name: "MBD_SLEEP_TIME", Value: "1", Help: "Seconds between scheduling cycles when nothing happens"},
 	}
+	if cfg.UnitForLimits != "" {
+		list = append(list, api.Param{Section: "conf", Name: "LSF_UNIT_FOR_LIMITS", Value: cfg.UnitForLimits, Help: "unit of bare memory numbers"})
+	}
+	return list
 }
 
 func seconds(s float64) string { return strconv.FormatInt(int64(s), 10) }

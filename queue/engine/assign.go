@@ -35,6 +35,12 @@ func (e *Engine) send(node nodes.ID, a queue.Assignment) {
 	}
 	if err != nil {
 		e.cfg().Logger.Error("assignment not sent: its script cannot be read", "job", a.ID.String(), "error", err)
+		failed := queue.Report{ID: a.ID, Attempt: a.Attempt, At: e.cfg().Now(), Kind: queue.ReportFailed, Code: "script", Detail: err.Error()}
+		go func() { // not here: the writer waits for us
+			if err := e.NodeReport(ctx, node, failed); err != nil {
+				e.cfg().Logger.Debug("failed start not noted: the engine is stopping", "job", a.ID.String(), "error", err)
+			}
+		}()
 		return
 	}
 	if err := e.hub.Assign(node, a); err != nil {
