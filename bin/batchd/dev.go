@@ -45,7 +45,7 @@ type cluster struct {
 	dir    string
 	bin    string // where the programs are
 	log    *slog.Logger
-	run    string // where the nodes keep what they need of running jobs; "" for their own directories in dir
+	run    string // where the nodes keep what they need of running jobs; "" for their state directories
 	config string
 	socket string
 }

@@ -66,8 +66,8 @@ func fileExists(p string) bool {
 	return err == nil
 }
 
-// runDir makes the directory on a tmpfs that the nodes of the cluster in dir share; "" where there is none, or where
-// somebody else has taken its name.
+// runDir makes DIR/run, which leads to a directory on a tmpfs; "" where there is none, or where somebody else has taken its
+// name. It is reached through dir because containers cannot be given anything below /dev under its own name.
 func runDir(dir string) string {
 	const tmpfs = 0x01021994 // TMPFS_MAGIC of statfs(2)
 	if os.Geteuid() != 0 {
@@ -81,8 +81,13 @@ func runDir(dir string) string {
 		run := filepath.Join(top, "fairslice-dev-"+shortHash(dir))
 		_ = os.Mkdir(run, 0o711) // there already after a crash of this cluster
 		var st syscall.Stat_t
-		if syscall.Lstat(run, &st) == nil && st.Mode&syscall.S_IFMT == syscall.S_IFDIR && st.Uid == 0 {
-			return run
+		if syscall.Lstat(run, &st) != nil || st.Mode&syscall.S_IFMT != syscall.S_IFDIR || st.Uid != 0 {
+			continue
+		}
+		link := filepath.Join(dir, "run")
+		_ = os.Remove(link)
+		if os.Symlink(run, link) == nil {
+			return link
 		}
 	}
 	return ""
@@ -98,7 +103,9 @@ func (d *cluster) removeRunDir(names []string) {
 			_ = os.RemoveAll(filepath.Join(d.run, n))
 		}
 	}
-	_ = os.Remove(d.run)
+	if run, err := os.Readlink(d.run); err == nil && os.Remove(run) == nil {
+		_ = os.Remove(d.run)
+	}
 }
 
 // shareOfMemory is what one of n nodes on this machine may promise, bytes.

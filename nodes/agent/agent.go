@@ -21,7 +21,7 @@ import (
 
 // Config of a node's agent. Required: Dir, Shepherd, Inventory, Logger.
 type Config struct {
-	Dir       string // state directory; must be on a file system that survives restarts of noded
+	Dir       string // must survive restarts of noded; best on a tmpfs, as making files is much of what a short job costs
 	Shepherd  string // the shepherd program
 	Enter     string // the program that starts a job inside a container
 	Apptainer string // path, "" finds it

@@ -9,6 +9,9 @@
 //	    │           └ noded died: reconnect to the shepherd, or read the status it left
 //	    └ noded died: the shepherd's file says whether it was started; if not, start it
 //
+// That it runs is written down, and reported, when it has run for a moment: a shorter job is written down twice, and its
+// end reports its beginning. Until then the shepherd's file says that it was started.
+//
 // After a reboot (another boot id) whatever was there is reported as lost.
 //
 // The spool is not fsynced: it survives the death of any process. After a power failure records may be

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -317,12 +318,14 @@ func (f *flock) attach(key string) (*shepherd.Terminal, error) {
 	return c.Attach(key)
 }
 
-// keys lists the attempts of which anything is left.
+// keys lists the attempts of which anything is left: a shepherd that has not heard that it may forget one, or files.
 func (f *flock) keys() []string {
-	var out []string
+	f.mu.Lock()
+	out := slices.Collect(maps.Keys(f.keepers))
+	f.mu.Unlock()
 	entries, _ := os.ReadDir(f.dir)
 	for _, e := range entries {
-		if e.IsDir() {
+		if e.IsDir() && !slices.Contains(out, e.Name()) {
 			out = append(out, e.Name())
 		}
 	}
@@ -339,10 +342,7 @@ func (f *flock) forget(key string) {
 	delete(f.early, key)
 	f.mu.Unlock()
 	if c != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		// An error means that there is nothing to forget, or that the shepherd has gone.
-		_ = c.Ack(ctx, key)
+		c.Forget(key)
 	}
 	if err := removeDir(filepath.Join(f.dir, key), "run"); err != nil {
 		f.log.Warn("status not removed", "attempt", key, "error", err)

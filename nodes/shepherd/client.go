@@ -1,6 +1,7 @@
 package shepherd
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -158,8 +159,9 @@ func newClient(ctx context.Context, conn net.Conn, socket string, peer int, gone
 
 // receive hands on what the shepherd sends, until the connection ends. It sends on hello once, and then closes it.
 func (c *Client) receive(conn net.Conn, hello chan<- struct{}) {
+	in := bufio.NewReader(conn)
 	for {
-		kind, payload, err := readFrame(conn)
+		kind, payload, err := readFrame(in)
 		if err != nil {
 			break
 		}
@@ -291,6 +293,12 @@ func (c *Client) List(ctx context.Context) ([]Job, error) {
 func (c *Client) Ack(ctx context.Context, key string) error {
 	_, err := c.ask(ctx, request{Op: "ack", Key: key})
 	return err
+}
+
+// Forget is Ack without waiting for it: also where it does not arrive, the attempt's directory may be removed. The next
+// daemon then hears of the exit again.
+func (c *Client) Forget(key string) {
+	c.out.send(frameRequest, request{Op: "ack", Key: key})
 }
 
 func (c *Client) ask(ctx context.Context, r request) (answer, error) {

@@ -1,12 +1,14 @@
 package shepherd
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"strconv"
 	"sync"
@@ -63,6 +65,7 @@ func Main(args []string, enter Enter) int {
 		return 2
 	}
 	debug.SetGCPercent(50) // memory matters more than the little work there is
+	runtime.GOMAXPROCS(1)  // and so does leaving the jobs alone: threads that wake each other are much of what a start costs
 	syscall.Umask(0o077)
 	s := &server{
 		dir: args[1], enter: enter, gate: make(chan struct{}, 8), ended: make(chan struct{}), owned: true,
@@ -189,8 +192,9 @@ func (s *server) control(conn *net.UnixConn) {
 		}
 	}
 	s.mu.Unlock()
+	in := bufio.NewReader(conn)
 	for {
-		kind, payload, err := readFrame(conn)
+		kind, payload, err := readFrame(in)
 		if err != nil {
 			break
 		}
@@ -245,7 +249,9 @@ func (s *server) handle(c *control, r request) {
 		s.signal(&reply, r)
 	case "ack":
 		reply.Unknown = !s.forget(r.Key)
-		c.out.send(frameAnswer, reply)
+		if r.ID != 0 {
+			c.out.send(frameAnswer, reply)
+		}
 		s.mu.Lock()
 		s.endIfDone()
 		s.mu.Unlock()

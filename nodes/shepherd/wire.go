@@ -39,7 +39,7 @@ const (
 )
 
 type request struct {
-	ID     uint64
+	ID     uint64 // 0 wants no answer
 	Op     string // start cancel signal list ack
 	Key    string `json:",omitempty"`
 	Start  *Start `json:",omitempty"`

@@ -106,6 +106,9 @@ func newCluster(t *testing.T) *cluster {
 			t.Logf("state, work and log are kept in %s", dir)
 			return
 		}
+		if run, err := os.Readlink(filepath.Join(c.dir, "run")); err == nil {
+			_ = os.RemoveAll(run)
+		}
 		_ = os.RemoveAll(dir)
 	})
 	c.start()
