@@ -31,6 +31,9 @@ func (t *attempt) finish(x exit) {
 		// Also when the script went on without the process that was killed: its result cannot be trusted.
 		rep.Verdict = queue.TermMemLimit
 	}
+	if rep.Verdict == "" && !x.lost && r.Assignment.Spec.Limits["c"] > 0 && syscall.WaitStatus(x.status.WaitStatus).Signal() == syscall.SIGXCPU {
+		rep.Verdict = queue.TermCPULimit
+	}
 	if rep.Verdict == "" && !x.lost && oom == 0 && syscall.WaitStatus(x.status.WaitStatus).Signaled() && externally(syscall.WaitStatus(x.status.WaitStatus)) {
 		rep.Verdict = queue.TermExternalSignal
 	}

@@ -3,14 +3,12 @@ package agent
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 
-	"fairslice/nodes/apptainer"
 	"fairslice/nodes/cgroup"
 	"fairslice/nodes/shepherd"
 	"fairslice/queue"
@@ -210,7 +208,7 @@ func (t *attempt) command(as queue.Assignment) (shepherd.Start, error) {
 		Key: t.key, Argv: scriptArgv(as, filepath.Join(t.jobDir(), "script")), Dir: cwd,
 		Env: append(t.environment(as, cwd), t.group.Env()...),
 		UID: as.Owner.UID, GID: as.Owner.GID, Groups: as.Owner.Groups, Setuid: t.a.cfg.SwitchUser, Umask: spec.Umask,
-		Stdin: as.Stdin, Cgroup: t.group.Ref(), Rlimits: rlimits(spec.Limits),
+		Stdin: as.Stdin, Cgroup: t.group.Ref(),
 	}
 	switch {
 	case spec.Interactive.HasPty():
@@ -228,8 +226,11 @@ func (t *attempt) command(as queue.Assignment) (shepherd.Start, error) {
 		}
 	}
 	if as.ImageFile != "" {
-		return t.contained(as, s)
+		if s, err = t.contained(as, s); err != nil {
+			return s, err
+		}
 	}
+	s.Argv = append(limits(spec.Limits), s.Argv...)
 	return s, nil
 }
 
@@ -318,134 +319,6 @@ func (t *attempt) environment(as queue.Assignment, cwd string) []string {
 	}
 	if _, ok := index["PATH"]; !ok {
 		add("PATH=/usr/local/bin:/usr/bin:/bin")
-	}
-	return out
-}
-
-// contained turns s into a run inside the image.
-func (t *attempt) contained(as queue.Assignment, s shepherd.Start) (shepherd.Start, error) {
-	bin, err := apptainer.Find(t.a.cfg.Apptainer)
-	if err != nil {
-		return s, &failure{code: "apptainer", detail: err.Error()}
-	}
-	if err := t.checkImage(as); err != nil {
-		return s, err
-	}
-	gpu := t.a.cfg.RealGPU && len(as.Alloc[0].Slices) > 0
-	startFile := filepath.Join(t.jobDir(), "start")
-	err = apptainer.WriteStart(startFile, apptainer.Start{Args: s.Argv, Env: s.Env, Dir: s.Dir, ImageEnv: true, GPU: gpu})
-	if err != nil {
-		return s, &failure{code: "exec", detail: err.Error(), jobFault: true, exitCode: exitCannotRun}
-	}
-	if t.a.cfg.SwitchUser {
-		if err := os.Chown(startFile, as.Owner.UID, as.Owner.GID); err != nil {
-			return s, err
-		}
-	}
-	o := apptainer.Options{
-		Binary: bin, Image: as.ImageFile, Enter: t.a.cfg.Enter, StartFile: startFile, GPU: gpu, Contain: true,
-		Binds: []apptainer.Bind{{Source: t.jobDir()}},
-	}
-	if t.a.cfg.BindHome && as.Owner.Home != "" && as.Owner.Home != "/" {
-		if _, err := os.Stat(as.Owner.Home); err == nil {
-			o.Home = as.Owner.Home
-		}
-	}
-	if t.a.cfg.BindCWD && s.Dir != "/" {
-		o.Workdir = s.Dir
-	}
-	for _, b := range as.Binds {
-		src, rest, _ := strings.Cut(b, ":")
-		dst, mode, _ := strings.Cut(rest, ":")
-		o.Binds = append(o.Binds, apptainer.Bind{Source: src, Dest: dst, ReadOnly: mode == "ro"})
-	}
-	argv, env, err := apptainer.Command(o)
-	if err != nil {
-		return s, &failure{code: "image", detail: err.Error(), jobFault: true, exitCode: exitCannotRun, verdict: queue.TermOther}
-	}
-	s.Argv = argv
-	s.Env = append(env, t.group.Env()...)
-	return s, nil
-}
-
-// checkImage opens the image with the user's rights and looks whether it is one.
-func (t *attempt) checkImage(as queue.Assignment) error {
-	f, err := shepherd.OpenAs(t.cred(), as.ImageFile, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err == nil {
-		_ = f.Close()
-		err = apptainer.CheckImage(as.ImageFile)
-	}
-	if err != nil {
-		return &failure{code: "image", detail: err.Error(), jobFault: true, exitCode: exitCannotRun, verdict: queue.TermOther}
-	}
-	return nil
-}
-
-// preExec runs -E before the job, with the job's rights, in its group. Failing sends the job back to
-// wait; LSF's abort status (LSB_EXIT_PRE_ABORT, 99) ends it.
-func (t *attempt) preExec(ctx context.Context, as queue.Assignment, job shepherd.Start) error {
-	if as.Spec.PreExec == "" {
-		return nil
-	}
-	s := job
-	s.Key = t.key + ".pre"
-	s.Argv = []string{"/bin/sh", "-c", as.Spec.PreExec}
-	s.Env, s.TTY, s.Pipe, s.Stdin, s.Fallback = append(t.environment(as, job.Dir), t.group.Env()...), false, false, "", ""
-	s.Stdout, s.Stderr = shepherd.Output{}, shepherd.Output{}
-	defer t.a.flock.forget(s.Key)
-	exits, err := t.startBeside(ctx, s)
-	if err != nil {
-		return t.startFailure(err, as)
-	}
-	for {
-		select {
-		case x := <-exits:
-			return preExecVerdict(x)
-		case o := <-t.orders:
-			if o.Op == queue.OrderKill || o.Op == queue.OrderForget {
-				_ = t.group.Kill(context.Background())
-				return &failure{code: "killed", detail: "killed before it began", jobFault: true, verdict: o.Verdict}
-			}
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// startBeside starts a command that goes with the job, or takes up the one that an earlier noded has started.
-func (t *attempt) startBeside(ctx context.Context, s shepherd.Start) (<-chan exit, error) {
-	_, started, exits, err := t.a.flock.resume(ctx, s.Key)
-	if err == nil && !started {
-		_, exits, err = t.a.flock.start(ctx, s)
-	}
-	return exits, err
-}
-
-func preExecVerdict(x exit) error {
-	status := syscall.WaitStatus(x.status.WaitStatus)
-	switch {
-	case x.lost:
-		return &failure{code: "pre-exec", detail: x.detail}
-	case status.Exited() && status.ExitStatus() == 0:
-		return nil
-	case status.Exited() && status.ExitStatus() == 99:
-		return &failure{code: "pre-exec", detail: "the pre-execution command asked for the job's end (exit status 99)",
-			jobFault: true, verdict: queue.TermPreExecFail, exitCode: 99}
-	}
-	return &failure{code: "pre-exec", detail: fmt.Sprintf("the pre-execution command ended with status %d", x.status.WaitStatus>>8&0xff)}
-}
-
-// rlimits translates LSF's limit options into the kernel's resource limits.
-func rlimits(limits map[string]int64) map[string]uint64 {
-	names := map[string]string{"C": "core", "c": "cpu", "D": "data", "F": "fsize", "S": "stack", "v": "as", "p": "", "T": ""}
-	var out map[string]uint64
-	for letter, v := range limits {
-		if name := names[letter]; name != "" && v >= 0 {
-			if out == nil {
-				out = map[string]uint64{}
-			}
-			out[name] = uint64(v)
-		}
 	}
 	return out
 }

@@ -215,7 +215,6 @@ func (l *launch) fork(attr *syscall.SysProcAttr) *StartError {
 		}
 		attr.Credential = cred
 	}
-	attr.Ptrace = len(l.Rlimits) > 0 // stops it before its first instruction
 	env := l.Env
 	if mark := "FAIRSLICE_ATTEMPT=" + l.Key; !slices.Contains(env, mark) {
 		env = append(slices.Clip(env), mark)
@@ -229,38 +228,10 @@ func (l *launch) fork(attr *syscall.SysProcAttr) *StartError {
 	}
 	l.report.Pid = pid
 	l.report.Ticks, _, err = ticksOf(pid)
-	if err == nil && attr.Ptrace {
-		err = limitStopped(pid, l.Rlimits)
-	}
 	if err != nil {
 		unix.Kill(pid, unix.SIGKILL)
 		syscall.Wait4(pid, nil, 0, nil)
 		return startError(Internal, "start", err)
 	}
 	return nil
-}
-
-var rlimits = map[string]int{
-	"as": unix.RLIMIT_AS, "core": unix.RLIMIT_CORE, "cpu": unix.RLIMIT_CPU, "data": unix.RLIMIT_DATA, "fsize": unix.RLIMIT_FSIZE,
-	"memlock": unix.RLIMIT_MEMLOCK, "nofile": unix.RLIMIT_NOFILE, "nproc": unix.RLIMIT_NPROC, "rss": unix.RLIMIT_RSS,
-	"stack": unix.RLIMIT_STACK,
-}
-
-// limitStopped waits for the traced child to stop at its first instruction, limits it, and lets it go. It runs on
-// the thread that forked, as ptrace demands.
-func limitStopped(pid int, limits map[string]uint64) error {
-	var ws syscall.WaitStatus
-	if _, err := syscall.Wait4(pid, &ws, 0, nil); err != nil {
-		return err
-	}
-	for name, value := range limits {
-		which, ok := rlimits[name]
-		if !ok {
-			return errors.New("unknown limit " + name)
-		}
-		if err := unix.Prlimit(pid, which, &unix.Rlimit{Cur: value, Max: value}, nil); err != nil {
-			return errors.New("limit " + name + ": " + err.Error())
-		}
-	}
-	return syscall.PtraceDetach(pid)
 }

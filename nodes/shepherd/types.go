@@ -28,10 +28,6 @@ type Start struct {
 	TTY        bool // a terminal is the job's controlling one, and stands for what of stdin, stdout, stderr has no path
 	Rows, Cols uint16
 	Pipe       bool // streams, reached with Attach, stand for what has no path; at most one of TTY and Pipe
-
-	// Rlimits are hard and soft limits in the kernel's units (bytes, seconds, counts), by name: as core cpu data fsize
-	// memlock nofile nproc rss stack. They are set before the program's first instruction.
-	Rlimits map[string]uint64
 }
 
 // Output is where stdout or stderr goes. An empty Stdout.Path is /dev/null (or terminal, or stream). Stderr with an empty
