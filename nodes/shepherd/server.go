@@ -79,6 +79,7 @@ func Main(args []string, enter Enter) int {
 }
 
 func (s *server) serve() error {
+	heedInternalSignals()
 	// Handled, so that nothing sent to a whole session or terminal ends the shepherd before its jobs; not ignored,
 	// because what is ignored would be ignored in the jobs too.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGPIPE, unix.SIGUSR1,
