@@ -81,7 +81,10 @@ func TestKilledShepherdLosesNoStatus(t *testing.T) {
 	}
 	check("1.ended", 5, func() {})
 	check("1.running", 6, func() { release(t, fifo) })
-	check("1.unwritten", 7, func() { unix.Kill(unwritten.Pid, unix.SIGCONT) })
+	check("1.unwritten", 7, func() {
+		awaitStopped(t, unwritten.Pid) // a SIGCONT that comes before the SIGSTOP is lost
+		unix.Kill(unwritten.Pid, unix.SIGCONT)
+	})
 	check("1.running", 6, func() {}) // again, from the disk
 	if _, err := Adopt(dir, "1.never"); !errors.Is(err, ErrUnknown) {
 		t.Errorf("adopt what never was: %v", err)
@@ -93,6 +96,26 @@ func TestKilledShepherdLosesNoStatus(t *testing.T) {
 	}
 	if _, err := Connect(deadline(t), c.Socket()); !errors.Is(err, ErrGone) || len(Sockets(dir)) > 0 {
 		t.Errorf("the dead shepherd's socket: %v, %v", err, Sockets(dir))
+	}
+}
+
+// awaitStopped waits until the process has stopped itself.
+func awaitStopped(t *testing.T, pid int) {
+	t.Helper()
+	ctx := deadline(t)
+	for {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(stat), ") T ") {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("process %d did not stop", pid)
+		case <-time.After(time.Millisecond):
+		}
 	}
 }
 

@@ -126,7 +126,8 @@ func findMarked(dir, key string) (pid int, ticks uint64, began time.Time, clear 
 			} else if len(args) == 0 {
 				zombies = append(zombies, pid)
 			} else if env, _ := os.ReadFile(path + "/environ"); slices.Contains(strings.Split(string(env), "\x00"), "FAIRSLICE_ATTEMPT="+key) {
-				if ticks, _, err := ticksOf(pid); err == nil {
+				// Another cluster of this machine may have given the same key, to a process that began before ours.
+				if ticks, _, err := ticksOf(pid); err == nil && !startOf(ticks).Before(claimedAt(dir, key)) {
 					return pid, ticks, startOf(ticks), true
 				}
 			} else if again, _ := os.ReadFile(path + "/cmdline"); len(again) == 0 {
@@ -143,6 +144,15 @@ func findMarked(dir, key string) (pid int, ticks uint64, began time.Time, clear 
 		ticks, _, err := ticksOf(zombies[0])
 		return zombies[0], ticks, startOf(ticks), err == nil
 	}
+}
+
+// claimedAt is when the attempt's directory got its run file, less the coarseness of start times (ticks are 10 ms).
+func claimedAt(dir, key string) time.Time {
+	info, err := os.Stat(filepath.Join(dir, key))
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime().Add(-20 * time.Millisecond)
 }
 
 // isUnborn says that a process is a shepherd's copy, which has not executed its job's program yet, or a shepherd that has only begun.
