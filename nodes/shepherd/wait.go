@@ -81,7 +81,7 @@ func Adopt(dir, key string) (wait func() (Exited, error), err error) {
 			return nil, err
 		}
 	}
-	ticks, parent, err := ticksOf(s.Pid)
+	ticks, parent, err := awaitParent(s.Pid)
 	if err != nil || ticks != s.Ticks {
 		return func() (Exited, error) {
 			return Exited{Key: key, Began: s.Began}, fmt.Errorf("wait for %s: %w", key, ErrLost)
@@ -103,6 +103,39 @@ func Adopt(dir, key string) (wait func() (Exited, error), err error) {
 		syscall.Wait4(s.Pid, nil, 0, nil)
 		return e, err
 	}, nil
+}
+
+// awaitParent is ticksOf, once the job has the parent it will keep: a shepherd that was killed keeps its children
+// until its last thread is gone, and one that is forking into a frozen group goes only when that is thawed.
+func awaitParent(pid int) (ticks uint64, parent int, err error) {
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		ticks, parent, err = ticksOf(pid)
+		if err != nil || parent == os.Getpid() || !dying(parent) || time.Now().After(deadline) {
+			return ticks, parent, err
+		}
+	}
+}
+
+// dying says that a process was killed and is not yet gone: a zombie, or with a SIGKILL that waits for one of its threads.
+func dying(pid int) bool {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":\t")
+		switch name {
+		case "State":
+			if strings.HasPrefix(value, "Z") || strings.HasPrefix(value, "X") {
+				return true
+			}
+		case "SigPnd", "ShdPnd":
+			if bits, err := strconv.ParseUint(value, 16, 64); err == nil && bits&(1<<(unix.SIGKILL-1)) != 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // findMarked looks for the first process of an attempt around whose fork the shepherd was killed: the session leader that
