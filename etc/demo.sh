@@ -116,7 +116,7 @@ submit -J slow -W 0:01 -o slow.out 'sleep 600'
 slow=$id
 
 say "A job that needs more memory than it asked for"
-submit -J greedy -M 64MB -o greedy.out 'head -c 1000000000 /dev/zero | tail -c 900000000 | wc -c'
+submit -J greedy -M 64MB -o greedy.out 'head -c 500000000 /dev/zero | tail -c 400000000 | (sleep 20; wc -c)'
 until_state "$id" EXIT
 show "bjobs -l $id | sed -n '2,/^ RUNLIMIT/p'"
 show "bjobs -o 'jobid stat exit_code exit_reason' $id"

@@ -111,7 +111,7 @@ type exit struct {
 
 // watch waits for the end and meanwhile obeys orders, enforces limits and measures.
 func (t *attempt) watch(ctx context.Context, exits <-chan exit) {
-	sample := time.NewTicker(sampleEvery)
+	sample := time.NewTicker(t.sampleInterval())
 	defer sample.Stop()
 	tell := t.tellLater()
 	k := &killer{t: t}

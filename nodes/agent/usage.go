@@ -14,6 +14,16 @@ import (
 // memory itself; the samples give the mean, processes and threads, and the memory watch where there is no cgroup.
 const sampleEvery = 2 * time.Second
 
+// watchEvery is how often it is read where nothing but that holds a job to its memory limit.
+const watchEvery = 250 * time.Millisecond
+
+func (t *attempt) sampleInterval() time.Duration {
+	if t.a.cgroups.Mode() == cgroup.None && t.snapshot().MemoryLimit > 0 {
+		return watchEvery
+	}
+	return sampleEvery
+}
+
 // meter sums up samples.
 type meter struct {
 	last    queue.Usage
