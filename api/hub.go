@@ -136,20 +136,34 @@ func (s nodeService) Pipe(ctx context.Context, stream *connect.BidiStream[pb.Pip
 	return s.hub.servePipe(ctx, stream)
 }
 
-// serveNode serves a node's one stream, until either end leaves.
-func (h *Hub) serveNode(ctx context.Context, stream *connect.BidiStream[pb.NodeUp, pb.NodeDown]) error {
+// enter admits a node's stream: as which node it may speak ("" any), and the control of its deadlines.
+// Without an error the stream counts as running, and the caller says Done.
+func (h *Hub) enter(ctx context.Context) (only string, control *http.ResponseController, err error) {
 	if err := h.begin(); err != nil {
-		return err
+		return "", nil, err
 	}
-	defer h.running.Done()
-	only, err := h.allowed(ctx)
-	if err != nil {
-		return err
+	defer func() {
+		if err != nil {
+			h.running.Done()
+		}
+	}()
+	if only, err = h.allowed(ctx); err != nil {
+		return "", nil, err
 	}
 	control, ok := ctx.Value(keyControl).(*http.ResponseController)
 	if !ok {
-		return errors.New("node stream without control of its deadlines")
+		return "", nil, errors.New("stream without control of its deadlines")
 	}
+	return only, control, nil
+}
+
+// serveNode serves a node's one stream, until either end leaves.
+func (h *Hub) serveNode(ctx context.Context, stream *connect.BidiStream[pb.NodeUp, pb.NodeDown]) error {
+	only, control, err := h.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer h.running.Done()
 	l := newLink(h, stream, control)
 	defer l.drop(nil) // nobody may touch the stream after the return: a drop that is under way is waited for
 	up, err := stream.Receive()

@@ -66,18 +66,11 @@ func (h *Hub) Pipe(ctx context.Context, node nodes.ID, o queue.PipeOrder) (*Pipe
 
 // servePipe serves the stream that a node opens when told to.
 func (h *Hub) servePipe(ctx context.Context, stream *connect.BidiStream[pb.PipeUp, pb.PipeDown]) error {
-	if err := h.begin(); err != nil {
-		return err
-	}
-	defer h.running.Done()
-	only, err := h.allowed(ctx)
+	only, control, err := h.enter(ctx)
 	if err != nil {
 		return err
 	}
-	control, ok := ctx.Value(keyControl).(*http.ResponseController)
-	if !ok {
-		return errors.New("pipe without control of its deadlines")
-	}
+	defer h.running.Done()
 	_ = control.SetReadDeadline(time.Now().Add(h.cfg.PipeTimeout)) // not supported only under test recorders
 	first, err := stream.Receive()
 	if err != nil {

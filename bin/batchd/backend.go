@@ -76,7 +76,7 @@ func (b *backend) reconfigure() ([]queue.Outcome, error) {
 	if err := writeLSFConf(cfg); err != nil {
 		return nil, err
 	}
-	b.Reconfigure(engineConfig(cfg, b.host, b.log))
+	b.Reconfigure(engineConfig(cfg, b.log))
 	b.cfg.Store(cfg)
 	b.log.Info("configuration read again", "queues", len(cfg.Queues))
 	text := "Reconfiguration is done. Addresses, directories, the database and heartbeats change with the next start only."
@@ -106,13 +106,13 @@ func (b *backend) NodeJoined(ctx context.Context, h queue.Hello) error {
 }
 
 // engineConfig is what the engine needs of the site's configuration.
-func engineConfig(cfg *etc.Config, host string, log *slog.Logger) engine.Config {
+func engineConfig(cfg *etc.Config, log *slog.Logger) engine.Config {
 	c := engine.Config{
-		Cluster: cfg.Cluster, Master: host, DefaultQueue: cfg.DefaultQueue, Images: cfg.ImageFiles(),
-		DefaultImage: cfg.Container.DefaultImage, Binds: cfg.Container.Binds, Admins: cfg.Admins,
+		Cluster: cfg.Cluster, DefaultQueue: cfg.DefaultQueue, Images: cfg.ImageFiles(),
+		DefaultImage: cfg.Container.DefaultImage, Binds: cfg.Container.Binds,
 		MaxArray: cfg.MaxJobArraySize, CleanPeriod: cfg.CleanPeriod, MemoryUnit: cfg.MemoryUnit(),
 		Consumables: cfg.ResourceNames(), JobReport: cfg.JobReport, RerunAfter: cfg.NodeTimeout, Location: cfg.Location(),
-		Logger: log.With("service", "engine"), Now: time.Now, Version: version,
+		Logger: log.With("service", "engine"), Now: time.Now,
 		GPUCapacity: func(model string) nodes.Amount { return nodes.Amount(cfg.GPU.Capacity(model)) },
 		NodeSupply:  func(id nodes.ID) nodes.Consumables { return nodes.MakeConsumables(cfg.Supply(string(id))) },
 	}

@@ -75,7 +75,7 @@ func lead(ctx context.Context, cfg *etc.Config, reload func() (*etc.Config, erro
 		return fmt.Errorf("restore: %w", err)
 	}
 	hub := api.NewHub(api.HubConfig{Cluster: cfg.Cluster, HeartbeatEvery: cfg.Heartbeat, HeartbeatTimeout: cfg.NodeTimeout}, log)
-	eng := engine.New(engineConfig(cfg, host, log), &ledger{st, lease}, hub, book)
+	eng := engine.New(engineConfig(cfg, log), &ledger{st, lease}, hub, book)
 	metrics := newMetrics(eng)
 	eng.Observe(metrics)
 	tokens, err := api.OpenTokens(tokenFile(cfg), time.Now)

@@ -161,6 +161,19 @@ func (a *Agent) add(key string, r *record) *attempt {
 	return at
 }
 
+// all is every attempt as of now, find the one with this number, or nil.
+func (a *Agent) all() []*attempt {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Collect(maps.Values(a.attempts))
+}
+
+func (a *Agent) find(id queue.ElementID, number int) *attempt {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.attempts[id.AttemptKey(number)]
+}
+
 func (a *Agent) begin(at *attempt) { a.wg.Go(func() { at.run(a.ctx) }) }
 
 // EndJobs kills every job, takes no new one, and returns when batchd has acknowledged the ends, or ctx
@@ -222,9 +235,8 @@ func (a *Agent) Hello() queue.Hello {
 func (a *Agent) Connected(up queue.Upstream, every time.Duration) {
 	a.mu.Lock()
 	a.up = up
-	all := slices.Collect(maps.Values(a.attempts))
 	a.mu.Unlock()
-	for _, at := range all {
+	for _, at := range a.all() {
 		at.reportAgain()
 	}
 	a.wg.Go(func() { a.heartbeats(up, every) })
@@ -264,10 +276,7 @@ func (a *Agent) heartbeat() queue.Heartbeat {
 	if a.cfg.GPUs != nil {
 		h.LostGPUs = a.cfg.GPUs()
 	}
-	a.mu.Lock()
-	all := slices.Collect(maps.Values(a.attempts))
-	a.mu.Unlock()
-	for _, at := range all {
+	for _, at := range a.all() {
 		if u, ok := at.usageNow(); ok {
 			h.Usage = append(h.Usage, queue.AttemptUsage{ID: at.id, Attempt: at.number, Usage: u})
 		}
@@ -288,10 +297,7 @@ func (a *Agent) report(r queue.Report) {
 // Assign takes an assignment. One that is known already changes nothing.
 func (a *Agent) Assign(as queue.Assignment) {
 	key := as.ID.AttemptKey(as.Attempt)
-	a.mu.Lock()
-	at := a.attempts[key]
-	a.mu.Unlock()
-	if at != nil {
+	if at := a.find(as.ID, as.Attempt); at != nil {
 		at.reportAgain()
 		return
 	}
@@ -310,20 +316,14 @@ func (a *Agent) Assign(as queue.Assignment) {
 
 // Order acts on an attempt. For one that is not here there is nothing to do.
 func (a *Agent) Order(o queue.Order) {
-	a.mu.Lock()
-	at := a.attempts[o.ID.AttemptKey(o.Attempt)]
-	a.mu.Unlock()
-	if at != nil {
+	if at := a.find(o.ID, o.Attempt); at != nil {
 		at.order(o)
 	}
 }
 
 // Acknowledged lets go of what batchd has made durable.
 func (a *Agent) Acknowledged(id queue.ElementID, number int, kind queue.ReportKind) {
-	a.mu.Lock()
-	at := a.attempts[id.AttemptKey(number)]
-	a.mu.Unlock()
-	if at != nil {
+	if at := a.find(id, number); at != nil {
 		at.acknowledged(kind)
 	}
 }
@@ -369,11 +369,8 @@ type RunningJob struct {
 
 // Running lists what runs on this node now.
 func (a *Agent) Running() []RunningJob {
-	a.mu.Lock()
-	all := slices.Collect(maps.Values(a.attempts))
-	a.mu.Unlock()
 	var out []RunningJob
-	for _, at := range all {
+	for _, at := range a.all() {
 		r := at.snapshot()
 		if r.Stage != running {
 			continue

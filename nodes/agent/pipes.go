@@ -15,9 +15,7 @@ import (
 // OpenPipe serves one byte stream: a session's terminal, or a look at output files. It returns when
 // the stream has ended, so the connection calls it in a goroutine of its own.
 func (a *Agent) OpenPipe(o queue.PipeOrder, p queue.Pipe) {
-	a.mu.Lock()
-	at := a.attempts[o.ID.AttemptKey(o.Attempt)]
-	a.mu.Unlock()
+	at := a.find(o.ID, o.Attempt)
 	if at == nil {
 		_ = p.Fail(fmt.Sprintf("job %s does not run on this host", o.ID))
 		return

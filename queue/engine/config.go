@@ -12,14 +12,12 @@ import (
 // Config is what the site has decided. Required: Cluster, Queues, DefaultQueue, Logger, Now.
 type Config struct {
 	Cluster      string
-	Master       string // host name shown by lsid
 	Queues       []Queue
 	DefaultQueue string
 	Images       map[string]string // name:tag → SIF file
 	DefaultImage string
 	Binds        []string // of every container, SRC[:DST[:ro]]
-	Admins       []string
-	MaxArray     int // greatest array index
+	MaxArray     int      // greatest array index
 	CleanPeriod  time.Duration
 	MemoryUnit   int64 // bytes of a bare -M number
 	Consumables  []string
@@ -34,8 +32,7 @@ type Config struct {
 	Logger     *slog.Logger
 	Now        func() time.Time
 	// Pause waits between tries to commit, while the book is locked; nil waits by the clock.
-	Pause   func(context.Context, time.Duration)
-	Version string
+	Pause func(context.Context, time.Duration)
 }
 
 // Queue is a queue's configuration.

@@ -45,7 +45,7 @@ func (t *tx) targets(c queue.Control) ([]target, error) {
 	if len(refs) > 0 && !all {
 		for i, ref := range refs {
 			one := queue.Selection{IDs: []string{c.Select.IDs[i]}, User: "all", Scope: queue.ScopeAll}
-			found, _, err := t.e.Select(t, one, c.By)
+			found, _, err := find(t.e.book, one, c.By)
 			if err != nil {
 				return nil, err
 			}
@@ -61,7 +61,7 @@ func (t *tx) targets(c queue.Control) ([]target, error) {
 	if sel.Scope == queue.ScopeDefault && c.Op != queue.OpRequeue {
 		sel.Scope = queue.ScopeUnfinished
 	}
-	found, _, err := t.e.Select(t, sel, c.By)
+	found, _, err := find(t.e.book, sel, c.By)
 	if err != nil {
 		return nil, err
 	}
@@ -87,9 +87,6 @@ func group(found []Found, ref queue.Ref) []target {
 	}
 	return out
 }
-
-// Book, Why, PlannedAt and Ahead make tx a queue.View: it holds the lock.
-func (t *tx) Book() *queue.Book { return t.e.book }
 
 // control acts on one target.
 func (t *tx) control(c queue.Control, g target) []queue.Outcome {

@@ -18,7 +18,10 @@ type Found struct {
 // with them. notFound has a message for each thing named that is not there. Called with the book locked
 // for reading. Everybody may see every job; who may act on it is checked where it is acted on.
 func (e *Engine) Select(v queue.View, sel queue.Selection, by queue.Identity) (found []Found, notFound []string, err error) {
-	b := v.Book()
+	return find(v.Book(), sel, by)
+}
+
+func find(b *queue.Book, sel queue.Selection, by queue.Identity) (found []Found, notFound []string, err error) {
 	refs, all, err := parseIDs(sel.IDs)
 	if err != nil {
 		return nil, nil, err

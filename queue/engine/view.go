@@ -76,15 +76,6 @@ func (v *view) Ahead(j *queue.Job, el *queue.Element) int {
 	return n
 }
 
-// Why, PlannedAt and Ahead complete tx as a queue.View; a command never asks for reasons.
-func (t *tx) Why(*queue.Job, *queue.Element) ([]queue.Reason, time.Time) { return nil, time.Time{} }
-
-// PlannedAt is not known inside a command.
-func (t *tx) PlannedAt() time.Time { return time.Time{} }
-
-// Ahead is not known inside a command.
-func (t *tx) Ahead(*queue.Job, *queue.Element) int { return 0 }
-
 // HistoryJob is a job with its events.
 type HistoryJob struct {
 	Job    *queue.Job
