@@ -18,7 +18,7 @@ help: ## list the targets
 
 build: ## build everything into out/
 	@mkdir -p $(OUT)
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(OUT)/ ./bin/batchd ./bin/bcli ./bin/shepherd
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(OUT)/ ./bin/batchd ./bin/bcli ./bin/bsim ./bin/shepherd
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(OUT)/enter ./nodes/apptainer/enter
 	$(GO) build -trimpath -ldflags '$(LDFLAGS) $(LAZY)' -o $(OUT)/noded ./bin/noded
 	OUT=$(CURDIR)/$(OUT)/simdriver sh nodes/fgpu/simdriver/build.sh

@@ -23,9 +23,11 @@ type engine struct {
 	wakes   map[queue.JobID][]chan struct{}
 	control queue.Control
 	reports []queue.Report
-	calls   chan string                  // "joined n1", "gone n1: why", "heartbeat n1"
-	durable func(r queue.Report) error   // what NodeReport waits for
-	submit  func(queue.Submission) error // before a Submit answers
+
+	reserved queue.ReservationRequest
+	calls    chan string                  // "joined n1", "gone n1: why", "heartbeat n1"
+	durable  func(r queue.Report) error   // what NodeReport waits for
+	submit   func(queue.Submission) error // before a Submit answers
 }
 
 func newEngine() *engine {
@@ -69,6 +71,13 @@ func (e *engine) Control(_ context.Context, c queue.Control) ([]queue.Outcome, e
 }
 func (e *engine) Admin(context.Context, queue.AdminCommand) ([]queue.Outcome, error) {
 	return nil, errors.New("the secret of the database")
+}
+func (e *engine) AddReservation(_ context.Context, q queue.ReservationRequest) (string, error) {
+	e.reserved = q
+	return "alice#0", nil
+}
+func (e *engine) Window(*queue.Reservation) (queue.Period, bool) {
+	return queue.Period{Begin: time.Unix(300, 0), End: time.Unix(400, 0)}, true
 }
 func (e *engine) View(f func(queue.View))              { e.mu.RLock(); defer e.mu.RUnlock(); f(e) }
 func (e *engine) Book() *queue.Book                    { return &e.book }

@@ -75,6 +75,23 @@ func (p *people) byName(name string) (queue.Identity, error) {
 	return p.remember(u)
 }
 
+// group is asked for by administrators only, and not remembered.
+func (p *people) group(name string) (queue.Group, error) {
+	g, err := user.LookupGroup(name)
+	var unknown user.UnknownGroupError
+	switch {
+	case errors.As(err, &unknown):
+		return queue.Group{}, wire.Errorf(Invalid, "%s: Bad user or user group name", name)
+	case err != nil:
+		return queue.Group{}, wire.Errorf(Unavailable, "group %q cannot be looked up now: %v", name, err)
+	}
+	gid, err := strconv.Atoi(g.Gid)
+	if err != nil {
+		return queue.Group{}, wire.Errorf(Internal, "group %q has no number: %v", name, err)
+	}
+	return queue.Group{Name: g.Name, GID: gid}, nil
+}
+
 func (p *people) remember(u *user.User) (queue.Identity, error) {
 	uid, err1 := strconv.Atoi(u.Uid)
 	gid, err2 := strconv.Atoi(u.Gid)

@@ -26,11 +26,13 @@ const (
 	Internal    = wire.Internal
 )
 
-// Commands change jobs, hosts and queues. Each returns when its effect is durable.
+// Commands change jobs, hosts, queues and reservations. Each returns when its effect is durable.
 type Commands interface {
 	Submit(ctx context.Context, s queue.Submission) (queue.Accepted, error)
 	Control(ctx context.Context, c queue.Control) ([]queue.Outcome, error)
 	Admin(ctx context.Context, a queue.AdminCommand) ([]queue.Outcome, error)
+	// AddReservation returns the new reservation's ID.
+	AddReservation(ctx context.Context, q queue.ReservationRequest) (id string, err error)
 }
 
 // Reader looks at the present and the past.

@@ -29,12 +29,12 @@ type testCase struct {
 	snap  *Snapshot
 	want  []string
 	jobs  []queue.JobID // pending, in order
-	limit map[string]*int
+	limit map[string]*Limit
 }
 
 func readCase(t *testing.T, text string) *testCase {
 	t.Helper()
-	c := &testCase{snap: &Snapshot{Now: noon, MaxForecasts: 9, Select: onHosts}, limit: map[string]*int{}}
+	c := &testCase{snap: &Snapshot{Now: noon, Policy: Policy{Protected: 1}, Select: onHosts}, limit: map[string]*Limit{}}
 	for line := range strings.Lines(text) {
 		words := strings.Fields(line)
 		if len(words) == 0 {
@@ -50,11 +50,11 @@ func readCase(t *testing.T, text string) *testCase {
 		case "limit":
 			name, n, _ := strings.Cut(words[1], "=")
 			left := number(t, n)
-			c.limit[name] = &left
+			c.limit[name] = &Limit{Max: left}
 		case "starts":
-			c.snap.MaxStarts = number(t, words[1])
+			c.snap.Policy.MaxStarts = number(t, words[1])
 		case "looks":
-			c.snap.MaxLooks = number(t, words[1])
+			c.snap.Policy.MaxLooks = number(t, words[1])
 		case "job":
 			c.job(t, words[1:])
 		case "=":
@@ -175,11 +175,10 @@ func (c *testCase) job(t *testing.T, words []string) {
 			s.Host.Exclusive = true
 		case "under":
 			for name := range strings.SplitSeq(value, ",") {
-				p.SlotLimits = append(p.SlotLimits, c.limit[name])
+				p.Limits = append(p.Limits, c.limit[name])
 			}
 		case "most":
-			most := number(t, value)
-			p.ElementLimit = &most
+			p.Limits = append(p.Limits, &Limit{Max: number(t, value), Elements: true})
 		case "n":
 			p.Indices = nil
 			for i := range number(t, value) {
@@ -194,12 +193,20 @@ func (c *testCase) job(t *testing.T, words []string) {
 }
 
 // show is a plan in the words of a case.
-func (c *testCase) show(p *Plan) (lines []string) {
+func (c *testCase) show() (lines []string) {
+	planner := Load(c.snap)
+	p := planner.Plan(c.snap.Now)
+	waits := planner.Waits()
+	expected := Expect(planner.Snapshot(), 1000, nil).Starts
 	for _, s := range p.Starts {
 		lines = append(lines, fmt.Sprintf("start %s on %s", s.ID, showAlloc(s.Alloc)))
 	}
-	if r := p.Reserved; r != nil {
-		lines = append(lines, fmt.Sprintf("reserve %s at %s on %s", r.ID, short(r.At.Sub(noon)), strings.Trim(fmt.Sprint(r.Nodes), "[]")))
+	for _, r := range planner.Promises() {
+		line := fmt.Sprintf("reserve %s at %s on", r.ID, short(r.At.Sub(noon)))
+		for _, a := range r.Alloc {
+			line += " " + string(a.Node)
+		}
+		lines = append(lines, line)
 	}
 	started := map[queue.JobID]int{}
 	for _, s := range p.Starts {
@@ -207,8 +214,11 @@ func (c *testCase) show(p *Plan) (lines []string) {
 	}
 	seen := map[queue.Shape]bool{}
 	for _, pend := range c.snap.Pending {
-		w, ok := p.Waits[*pend.Shape]
-		if !ok || seen[*pend.Shape] || started[pend.Job] == len(pend.Indices) {
+		w, ok := waits[*pend.Shape]
+		if why := planner.WhyJob(pend.Job); len(why) > 0 {
+			w.Reasons = why
+		}
+		if !ok || len(w.Reasons) == 0 || seen[*pend.Shape] || started[pend.Job] == len(pend.Indices) {
 			continue
 		}
 		seen[*pend.Shape] = true
@@ -217,8 +227,17 @@ func (c *testCase) show(p *Plan) (lines []string) {
 			kinds = append(kinds, string(r.Kind))
 		}
 		line := fmt.Sprintf("wait %d %s", pend.Job, strings.Join(kinds, ","))
-		if !w.Expected.IsZero() {
-			line += " ~" + short(w.Expected.Sub(noon))
+		first := time.Time{}
+		for _, i := range pend.Indices {
+			if at := expected[queue.ElementID{Job: pend.Job, Index: i}]; !at.IsZero() && (first.IsZero() || at.Before(first)) {
+				first = at
+			}
+		}
+		if !w.Expected.IsZero() && !first.Equal(w.Expected) {
+			line += fmt.Sprintf(" (promised %s)", short(w.Expected.Sub(noon)))
+		}
+		if !first.IsZero() {
+			line += " ~" + short(first.Sub(noon))
 		}
 		lines = append(lines, line)
 	}

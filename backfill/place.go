@@ -1,147 +1,308 @@
 package backfill
 
 import (
+	"cmp"
 	"slices"
 
 	"fairslice/nodes"
-	"fairslice/queue"
 )
 
-// place finds an allocation for shape among cands, or says why there is none. allowed, when given,
-// may refuse an allocation on a node that fits (a promise would break); the reason is then that the
-// room is reserved. Nothing is taken.
-//
-// Among nodes that fit, the one that is left with least is chosen, so that large gaps stay large:
-// first by GPU, then by slots, then by name.
-func place(cands []*nodes.Node, shape *queue.Shape, allowed func(nodes.Allocation) bool) ([]nodes.Allocation, []queue.Reason) {
-	if single := oneHost(shape); single.Slots == shape.Slots {
-		a, why := placeOne(cands, single, allowed)
-		if a != nil || !spreads(shape) {
-			if a == nil {
-				return nil, why
-			}
-			return []nodes.Allocation{*a}, nil
+// place finds where the head element of g can start now and break no promise; nil if nowhere. It takes nothing.
+func (p *Planner) place(c *class, g *group) []nodes.Allocation {
+	if g.promise == nil && c.noRoom && !p.freedFor(c) {
+		return nil
+	}
+	if most := p.most(c, g); most > c.shape.Slots {
+		if alloc := p.placeSlots(c, most); alloc != nil {
+			return alloc
 		}
 	}
-	return placeSpread(cands, shape, allowed)
-}
-
-// oneHost is what shape asks of one host: all its slots, or as many as span[ptile=] puts there.
-func oneHost(shape *queue.Shape) nodes.Request {
-	r := shape.Host
-	r.Slots = shape.Slots
-	if shape.PerHost > 0 {
-		r.Slots = min(shape.PerHost, shape.Slots)
+	alloc, room := p.placeWhole(c)
+	if alloc == nil && c.spread && len(p.hosts) > 1 {
+		return p.placeSpread(c)
 	}
-	return r
-}
-
-// spreads says that shape may, or must, take several hosts.
-func spreads(shape *queue.Shape) bool {
-	if shape.PerHost > 0 {
-		return shape.PerHost < shape.Slots
+	if alloc == nil && g.promise == nil && !c.spread {
+		c.noRoom, c.freed = !room, p.before+len(p.freed)
 	}
-	return !shape.OneHost && shape.Slots > 1
+	return alloc
 }
 
-func placeOne(cands []*nodes.Node, r nodes.Request, allowed func(nodes.Allocation) bool) (*nodes.Allocation, []queue.Reason) {
-	var best *nodes.Allocation
-	var bestLeft [3]int64
-	why := newReasons()
-	for _, n := range cands {
-		if m := n.Fit(r); m != nil {
-			why.add(n.ID, m)
+// freedFor says whether a host has room for c that had none when c was last looked at. Only hosts on which
+// something was freed since need to be asked.
+func (p *Planner) freedFor(c *class) bool {
+	if c.freed < p.before {
+		return true
+	}
+	cands := p.candidatesOf(c)
+	for _, h := range p.freed[c.freed-p.before:] {
+		if cands.has(h) && h.node.State() == nodes.Up && h.node.Fits(&c.host) {
+			return true
+		}
+	}
+	c.freed = p.before + len(p.freed)
+	return false
+}
+
+// placeWhole finds the host for all of an element: the one where it costs least, the first of equals. room says that
+// there would be one without the promises.
+func (p *Planner) placeWhole(c *class) (alloc []nodes.Allocation, room bool) {
+	if !c.whole() {
+		return nil, true
+	}
+	r, cands := &c.host, p.candidatesOf(c)
+	var best choice
+	for _, k := range p.kinds.list {
+		if !k.fits(r) {
 			continue
 		}
-		if best != nil && r.GPU.Whole == 0 && r.GPU.Memory == 0 { // what it takes is known before it is worked out
-			if left := leftover(n, r.Slots, r.Memory, r.GPU.Amount); slices.Compare(left[:], bestLeft[:]) >= 0 {
-				continue
-			}
-		}
-		a := probe(n, r)
-		if allowed != nil && !allowed(a) {
-			why.reserve(n.ID)
+		h := cands.first(k)
+		if h == nil {
 			continue
 		}
-		if left := leftover(n, a.Slots, a.Memory, a.FGPU()); best == nil || slices.Compare(left[:], bestLeft[:]) < 0 {
-			best, bestLeft = &a, left
+		room = true
+		best.offer(h, p.cost(c, k))
+	}
+	for _, h := range p.claimed {
+		if !cands.has(h) || h.node.State() != nodes.Up || !h.node.Fits(r) {
+			continue
 		}
+		room = true
+		n := h.over(p.now, p.now.plus(c.length), p.now)
+		if !n.Fits(r) {
+			continue
+		}
+		cost := 0.0
+		if len(p.hosts) > 1 {
+			cost, _ = p.placement.Cost(n, *r)
+		}
+		best.offer(h, cost)
 	}
-	if best == nil {
-		return nil, why.list(r, len(cands))
+	if best.host == nil {
+		return nil, room
 	}
-	return best, nil
+	return []nodes.Allocation{p.carve(best.host, r, p.now, c.length)}, true
 }
 
-// probe is the allocation that Carve would give, without taking it. The caller has seen that r fits.
-func probe(n *nodes.Node, r nodes.Request) nodes.Allocation {
+// choice is the host that costs least so far.
+type choice struct {
+	host *host
+	cost float64
+}
+
+func (b *choice) offer(h *host, cost float64) {
+	if b.host == nil || cost < b.cost || cost == b.cost && h.index < b.host.index {
+		b.host, b.cost = h, cost
+	}
+}
+
+// cost is what an element of c costs on the hosts of k.
+func (p *Planner) cost(c *class, k *kind) float64 {
+	if len(p.hosts) == 1 {
+		return 0
+	}
+	if cost, ok := c.costs[k]; ok {
+		return cost
+	}
+	if c.costs == nil || len(c.costs) >= maxCosts {
+		c.costs = map[*kind]float64{}
+	}
+	cost, _ := p.placement.Cost(k.node, c.host)
+	c.costs[k] = cost
+	return cost
+}
+
+// maxCosts bounds what one class remembers: kinds come and go.
+const maxCosts = 4096
+
+// carve is the allocation of r on h from t on, which has been seen to fit.
+func (p *Planner) carve(h *host, r *nodes.Request, t, length instant) nodes.Allocation {
 	if r.GPU.Zero() {
-		return nodes.Allocation{Node: n.ID, Slots: r.Slots, Memory: r.Memory, Consumables: r.Consumables, Exclusive: r.Exclusive}
+		return nodes.Allocation{Node: h.id, Slots: r.Slots, Memory: r.Memory, Consumables: r.Consumables, Exclusive: r.Exclusive}
 	}
-	a, m := n.Carve(r)
-	if m != nil {
-		panic("internal error: impossible: what fits cannot be carved")
+	n := h.node
+	if h.claims > 0 || t > p.now {
+		n = h.over(t, t.plus(length), p.now)
 	}
-	n.Release(a)
+	a, _, ok := p.placement.Place(n, *r)
+	if !ok {
+		panic("internal error: impossible: what fits cannot be placed on " + string(h.id))
+	}
 	return a
 }
 
-// leftover is what an allocation would leave free of n: GPU first, so that a job without a GPU goes where none is wasted.
-func leftover(n *nodes.Node, slots int, memory int64, fgpu nodes.Amount) [3]int64 {
-	var gpu nodes.Amount
-	for i := range n.GPUs {
-		gpu += n.GPUs[i].Free()
-	}
-	return [3]int64{int64(gpu - fgpu), int64(n.Slots - n.UsedSlots - slots), n.Memory - n.UsedMemory - memory}
+// part is a host with room for some slots of an element.
+type part struct {
+	host  *host
+	node  *nodes.Node
+	slots int
 }
 
-// placeSpread puts the slots of one element on several nodes: PerHost on each where span[ptile=] asks
-// for it, otherwise as many as are free, on as few nodes as possible.
-func placeSpread(cands []*nodes.Node, shape *queue.Shape, allowed func(nodes.Allocation) bool) ([]nodes.Allocation, []queue.Reason) {
-	type room struct {
-		n     *nodes.Node
+// slotOf is what c needs of a host to have one slot there, and tile the most slots it puts on one.
+func (c *class) slotOf() (one nodes.Request, tile int) {
+	one, tile = c.shape.Host, c.shape.Slots
+	one.Slots = 1
+	if c.shape.PerHost > 0 {
+		tile = min(c.shape.PerHost, tile)
+	}
+	return one, tile
+}
+
+func roomOn(n *nodes.Node, one *nodes.Request, tile int) int {
+	if !n.Fits(one) {
+		return 0
+	}
+	return min(n.Slots-n.UsedSlots, tile)
+}
+
+// share divides the slots of an element of c over parts: on as few hosts as possible, or a full tile on each but the
+// last where span[ptile=] asks for it. Parts come with most room first; nil when they are not enough.
+func (c *class) share(parts []part) []part {
+	rest := c.shape.Slots
+	for i := range parts {
+		take := min(parts[i].slots, rest)
+		if c.shape.PerHost > 0 && take < min(c.shape.PerHost, rest) {
+			return nil // nor have those after it room for a full tile; only the last may be smaller
+		}
+		parts[i].slots = take
+		if rest -= take; rest == 0 {
+			return parts[:i+1]
+		}
+	}
+	return nil
+}
+
+func byRoom(a, b part) int {
+	return cmp.Or(b.slots-a.slots, a.host.index-b.host.index)
+}
+
+// placeSpread puts an element on several hosts now.
+func (p *Planner) placeSpread(c *class) []nodes.Allocation {
+	one, tile := c.slotOf()
+	cands := p.candidatesOf(c)
+	total := 0
+	type lot struct {
+		kind  *kind
 		slots int
 	}
-	var rooms []room
-	why := newReasons()
-	one := shape.Host
-	one.Slots = 1
-	for _, n := range cands {
-		if m := n.Fit(one); m != nil {
-			why.add(n.ID, m)
+	var lots []lot
+	for _, k := range p.kinds.list {
+		if k.slots == 0 {
 			continue
 		}
-		free := n.Slots - n.UsedSlots
-		if shape.PerHost > 0 {
-			free = min(free, shape.PerHost)
+		if n := roomOn(k.node, &one, tile); n > 0 {
+			lots = append(lots, lot{k, n})
+			total += n * len(k.hosts)
 		}
-		rooms = append(rooms, room{n, free})
 	}
-	slices.SortStableFunc(rooms, func(a, b room) int { return b.slots - a.slots })
+	var parts []part
+	for _, h := range p.claimed {
+		if !cands.has(h) || h.node.State() != nodes.Up || !h.node.Fits(&one) {
+			continue
+		}
+		if n := roomOn(h.over(p.now, p.now.plus(c.length), p.now), &one, tile); n > 0 {
+			parts = append(parts, part{host: h, slots: n})
+			total += n
+		}
+	}
+	if total < c.shape.Slots {
+		return nil
+	}
+	for _, l := range lots {
+		for _, h := range l.kind.hosts {
+			if cands.has(h) {
+				parts = append(parts, part{host: h, slots: l.slots})
+			}
+		}
+	}
+	slices.SortFunc(parts, byRoom)
+	return p.carveParts(c, c.share(parts), p.now)
+}
+
+func (p *Planner) carveParts(c *class, parts []part, t instant) []nodes.Allocation {
 	var out []nodes.Allocation
-	rest := shape.Slots
-	for _, r := range rooms {
-		if rest == 0 {
-			break
+	for _, x := range parts {
+		r := c.shape.Host
+		r.Slots = x.slots
+		out = append(out, p.carve(x.host, &r, t, c.length))
+	}
+	return out
+}
+
+// spreadOver says where an element of c goes on hosts of which these are all, by their place; nil if it does not fit them.
+func (c *class) spreadOver(list []*nodes.Node) []int {
+	one, tile := c.slotOf()
+	type room struct{ slots, at int }
+	var rooms []room
+	for i, n := range list {
+		if s := roomOn(n, &one, tile); s > 0 {
+			rooms = append(rooms, room{s, i})
 		}
-		req := shape.Host
-		req.Slots = min(r.slots, rest)
-		if shape.PerHost > 0 && req.Slots < min(shape.PerHost, rest) {
-			break // nor have those after it room for a full tile; only the last may be smaller
+	}
+	slices.SortFunc(rooms, func(a, b room) int { return cmp.Or(b.slots-a.slots, a.at-b.at) })
+	rest := c.shape.Slots
+	var out []int
+	for _, x := range rooms {
+		take := min(x.slots, rest)
+		if c.shape.PerHost > 0 && take < min(c.shape.PerHost, rest) {
+			return nil
 		}
-		a := probe(r.n, req)
-		if allowed != nil && !allowed(a) {
-			why.reserve(r.n.ID)
+		out = append(out, x.at)
+		if rest -= take; rest == 0 {
+			return out
+		}
+	}
+	return nil
+}
+
+// most is how many slots the head element of g may have at most: -n min,max, as far as limits let it.
+func (p *Planner) most(c *class, g *group) int {
+	most := c.shape.MaxSlots
+	for _, l := range g.limits {
+		if !l.Elements {
+			most = min(most, l.left(g.promise, p.now.plus(c.length)))
+		}
+	}
+	return most
+}
+
+// placeSlots places an element with more slots than it needs at least: as many as there are, up to most.
+func (p *Planner) placeSlots(c *class, most int) []nodes.Allocation {
+	for slots := most; slots > c.shape.Slots; slots = min(slots-1, p.roomFor(c, slots)) {
+		s := *c.shape
+		s.Slots, s.MaxSlots = slots, slots
+		x := &class{shape: &s, host: oneHost(&s), spread: spreads(&s), length: c.length, cands: p.candidatesOf(c)}
+		alloc, _ := p.placeWhole(x)
+		if alloc == nil && x.spread && len(p.hosts) > 1 {
+			alloc = p.placeSpread(x)
+		}
+		if alloc != nil {
+			return alloc
+		}
+	}
+	return nil
+}
+
+// roomFor is how many slots an element of c could have now, if it asked for so many; at least what it needs.
+func (p *Planner) roomFor(c *class, slots int) int {
+	one, tile := c.slotOf()
+	if tile = slots; c.shape.PerHost > 0 {
+		tile = min(c.shape.PerHost, slots)
+	}
+	cands := p.candidatesOf(c)
+	total, best := 0, 0
+	for _, h := range p.hosts {
+		if !cands.has(h) || h.node.State() != nodes.Up || h.node.Slots == h.node.UsedSlots {
 			continue
 		}
-		out = append(out, a)
-		rest -= req.Slots
+		n := h.node
+		if h.claims > 0 {
+			n = h.over(p.now, p.now.plus(c.length), p.now)
+		}
+		room := roomOn(n, &one, tile)
+		total, best = total+room, max(best, room)
 	}
-	if rest > 0 {
-		need := shape.Host
-		need.Slots = shape.Slots
-		why.spread(len(rooms), shape.Slots, shape.Slots-rest)
-		return nil, why.list(need, len(cands))
+	if c.shape.OneHost || c.shape.PerHost >= slots {
+		total = best
 	}
-	return out, nil
+	return max(min(total, slots), c.shape.Slots)
 }

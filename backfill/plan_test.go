@@ -38,7 +38,7 @@ func TestPlan(t *testing.T) {
 			job 3 limit=11m
 			= reserve 2 at 10m on a b
 			= wait 2 slots ~10m
-			= wait 3 reserved,slots ~10m`},
+			= wait 3 reserved,slots ~1h10m`},
 		{"a job without a limit does not pass it either", `
 			nodes a=4 b=2
 			running 1 on a:4 ends 10m
@@ -46,7 +46,7 @@ func TestPlan(t *testing.T) {
 			job 3
 			= reserve 2 at 10m on a b
 			= wait 2 slots ~10m
-			= wait 3 reserved,slots ~10m`},
+			= wait 3 reserved,slots ~1h10m`},
 		{"a long one starts beside the promise where both have room", `
 			nodes a=4 b=4
 			running 1 on a:4 ends 10m
@@ -56,7 +56,7 @@ func TestPlan(t *testing.T) {
 			= start 3 on b
 			= reserve 2 at 10m on a b
 			= wait 2 slots ~10m
-			= wait 4 reserved,slots ~10m`},
+			= wait 4 reserved,slots ~1h10m`},
 		{"B1: what runs where the first job cannot go does not move its start", `
 			nodes a=4 b=4
 			running 1 on a:4 ends 10m
@@ -75,7 +75,7 @@ func TestPlan(t *testing.T) {
 			= start 4 on b
 			= reserve 2 at 10m on a
 			= wait 2 slots ~10m
-			= wait 3 reserved ~10m`},
+			= wait 3 reserved ~1h10m`},
 		{"B4: busy nodes are reserved, so endless small jobs do not starve a large one", `
 			nodes a=1 b=1
 			running 1 on a:1 ends 5m
@@ -85,8 +85,8 @@ func TestPlan(t *testing.T) {
 			= start 4[1] on b
 			= reserve 2 at 5m on a b
 			= wait 2 slots ~5m
-			= wait 3 reserved,slots ~5m
-			= wait 4 slots ~5m`},
+			= wait 3 slots ~1h5m
+			= wait 4 slots ~3h5m`},
 		{"B10: what never ends makes no promise, and hurts nobody", `
 			nodes a=2
 			running 1 on a:1
@@ -188,7 +188,7 @@ func TestPlan(t *testing.T) {
 			= start 3 on a
 			= reserve 2 at 1h on a
 			= wait 2 exclusive ~1h
-			= wait 4 reserved ~1h`},
+			= wait 4 reserved ~2h`},
 		{"nobody starts beside who is alone", `
 			nodes a=8
 			job 1 excl limit=1h
@@ -231,7 +231,8 @@ func TestPlan(t *testing.T) {
 			limit u=2
 			job 1 slots=3 under=u
 			job 2 slots=3
-			= start 2 on a`},
+			= start 2 on a
+			= wait 1 queue-limit`},
 		{"a limit is counted down, and shared", `
 			nodes a=8
 			limit u=3
@@ -240,14 +241,16 @@ func TestPlan(t *testing.T) {
 			job 2 slots=2 under=u,q
 			job 3 slots=1 under=u,q
 			= start 1 on a
-			= start 3 on a`},
+			= start 3 on a
+			= wait 2 queue-limit`},
 		{"an array runs so many at once", `
 			nodes a=8
 			job 1 n=5 most=2
 			job 2
 			= start 1[1] on a
 			= start 1[2] on a
-			= start 2 on a`},
+			= start 2 on a
+			= wait 1 queue-limit`},
 		{"one of a class that does not fit answers for all of it", `
 			nodes a=1
 			looks 3
@@ -279,7 +282,7 @@ func TestPlan(t *testing.T) {
 			= start 1 on a`},
 	} {
 		tc := readCase(t, c.text)
-		got := tc.show(Make(tc.snap))
+		got := tc.show()
 		if !slices.Equal(got, tc.want) {
 			t.Errorf("%s: got\n\t%s\nwant\n\t%s", c.name, strings.Join(got, "\n\t"), strings.Join(tc.want, "\n\t"))
 		}
@@ -342,7 +345,9 @@ func TestReasonsAreForPeople(t *testing.T) {
 	} {
 		tc := readCase(t, c.text)
 		var got []string
-		for _, r := range Make(tc.snap).Waits[*tc.snap.Pending[len(tc.snap.Pending)-1].Shape].Reasons {
+		p := Load(tc.snap)
+		p.Plan(tc.snap.Now)
+		for _, r := range p.Waits()[*tc.snap.Pending[len(tc.snap.Pending)-1].Shape].Reasons {
 			got = append(got, showReason(r))
 		}
 		if !slices.Equal(got, c.want) {

@@ -2,6 +2,7 @@ package backfill
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -14,18 +15,40 @@ import (
 	"fairslice/queue"
 )
 
-// cluster is a simulated one: elements end at or before their limits, and a plan is made each time that something does.
+// cluster is a simulated one beside its planner: it knows what is held, and checks all that the planner says.
+// Elements end at or before their limits.
 type cluster struct {
+	t       *rapid.T
+	p       *Planner
 	now     time.Time
-	nodes   []*nodes.Node
-	running []Running
+	nodes   map[nodes.ID]*nodes.Node
+	ids     []nodes.ID
 	ends    map[queue.ElementID]time.Time // when they really do
-	pending []Pending
+	alloc   map[queue.ElementID][]nodes.Allocation
+	shapes  map[queue.JobID]*queue.Shape
+	waits   map[queue.ElementID]bool
+	limits  []*Limit
+	limited bool // some jobs count against limits; who is let in by one may come before who holds a promise
 	nextJob queue.JobID
+	share   map[string]float64
+	// promises are the latest of each element; a promise is void when a node or an order has changed since.
+	promises map[queue.ElementID]time.Time
 }
 
-func drawCluster(t *rapid.T) *cluster {
-	c := &cluster{now: noon, ends: map[queue.ElementID]time.Time{}}
+func drawPolicy(t *rapid.T) Policy {
+	p := Policy{Protected: rapid.SampledFrom([]int{0, 1, 1, 1, 2, 3, All}).Draw(t, "protected")}
+	p.Order = rapid.SampledFrom([]Order{FCFS, FCFS, XFactor, FairShare}).Draw(t, "order")
+	p.Candidates = rapid.SampledFrom([]Order{nil, nil, SJF, XFactor}).Draw(t, "candidates")
+	return p
+}
+
+func drawCluster(t *rapid.T, policy Policy) *cluster {
+	c := &cluster{t: t, now: noon, nodes: map[nodes.ID]*nodes.Node{}, ends: map[queue.ElementID]time.Time{},
+		alloc: map[queue.ElementID][]nodes.Allocation{}, shapes: map[queue.JobID]*queue.Shape{}, waits: map[queue.ElementID]bool{},
+		share: map[string]float64{}, promises: map[queue.ElementID]time.Time{}}
+	c.p = New(policy)
+	c.p.Select = onHosts
+	c.p.Share = func(u string) float64 { return c.share[u] }
 	for i := range rapid.IntRange(1, 5).Draw(t, "nodes") {
 		n := &nodes.Node{ID: nodes.ID(fmt.Sprint("n", i)), Alive: true, Slots: rapid.IntRange(1, 8).Draw(t, "slots"),
 			Memory: rapid.Int64Range(1, 16).Draw(t, "gib") * gib, Consumables: "lic=2"}
@@ -34,13 +57,18 @@ func drawCluster(t *rapid.T) *cluster {
 			n.GPUs = append(n.GPUs, nodes.GPU{Index: g, UUID: fmt.Sprintf("%s-%d", n.ID, g), Memory: 8 * gib, Capacity: capacity})
 		}
 		n.Closed = rapid.IntRange(0, 9).Draw(t, "closed") == 0
-		c.nodes = append(c.nodes, n)
+		c.ids = append(c.ids, n.ID)
+		c.nodes[n.ID] = n
+		c.p.PutNode(n.Clone())
 	}
+	c.limited = rapid.Bool().Draw(t, "limited")
+	c.limits = []*Limit{{Max: rapid.IntRange(1, 12).Draw(t, "limit")}, {Max: rapid.IntRange(1, 3).Draw(t, "elements"), Elements: true}}
 	return c
 }
 
 func drawShape(t *rapid.T) *queue.Shape {
 	s := &queue.Shape{Slots: rapid.IntRange(1, 12).Draw(t, "slots"), RunLimit: time.Duration(rapid.IntRange(1, 20).Draw(t, "limit")) * time.Minute}
+	s.MaxSlots = s.Slots + max(rapid.IntRange(-6, 3).Draw(t, "more"), 0)
 	switch rapid.IntRange(0, 5).Draw(t, "span") {
 	case 0:
 		s.OneHost = true
@@ -55,61 +83,94 @@ func drawShape(t *rapid.T) *queue.Shape {
 	case 2:
 		s.Host.GPU.Memory = gib * rapid.Int64Range(1, 8).Draw(t, "gmem")
 	}
+	if rapid.IntRange(0, 2).Draw(t, "small") > 0 {
+		s.Slots, s.MaxSlots = 1+s.Slots/4, max(1+s.Slots/4, s.MaxSlots/4)
+	}
 	s.Host.Memory = gib * rapid.Int64Range(0, 4).Draw(t, "mem")
 	s.Host.Exclusive = rapid.IntRange(0, 9).Draw(t, "exclusive") == 0
 	if rapid.IntRange(0, 5).Draw(t, "licence") == 0 {
 		s.Host.Consumables = "lic=1"
 	}
+	if rapid.IntRange(0, 9).Draw(t, "hosts") == 0 {
+		s.Hosts = rapid.SampledFrom([]string{"n0", "n1", "n0,n2"}).Draw(t, "on")
+	}
 	return s
 }
 
-func (c *cluster) submit(t *rapid.T) {
-	for range rapid.IntRange(0, 4).Draw(t, "jobs") {
+func (c *cluster) submit() {
+	for range rapid.IntRange(0, 4).Draw(c.t, "jobs") {
 		c.nextJob++
-		p := Pending{Job: c.nextJob, Shape: drawShape(t)}
-		for i := range rapid.IntRange(1, 3).Draw(t, "elements") {
-			p.Indices = append(p.Indices, i+1)
+		j := Pending{Job: c.nextJob, Shape: drawShape(c.t), Submitted: c.now, User: rapid.SampledFrom([]string{"ann", "bob"}).Draw(c.t, "user")}
+		for i := range rapid.IntRange(1, 3).Draw(c.t, "elements") {
+			j.Indices = append(j.Indices, i+1)
+			c.waits[queue.ElementID{Job: j.Job, Index: i + 1}] = true
 		}
-		c.pending = append(c.pending, p)
+		for _, l := range c.limits {
+			if c.limited && rapid.IntRange(0, 4).Draw(c.t, "limited") == 0 {
+				j.Limits = append(j.Limits, l)
+			}
+		}
+		if c.p.policy.Order != FCFS {
+			j.Shape.Priority = rapid.SampledFrom([]int{0, 0, 0, 5}).Draw(c.t, "priority")
+		}
+		c.shapes[j.Job] = j.Shape
+		c.p.Add(j)
 	}
 }
 
-func (c *cluster) snapshot() *Snapshot {
-	s := &Snapshot{Now: c.now, Running: slices.Clone(c.running), Pending: slices.Clone(c.pending), MaxForecasts: 4, Select: onHosts}
-	for _, n := range c.nodes {
-		s.Nodes = append(s.Nodes, n.Clone())
+// plan plans, checks every start against what is really free, and compares with a plan from nothing.
+func (c *cluster) plan() *Plan {
+	if c.p.policy.Protected > 1 {
+		c.p.open = true // a promise may have become able to move when another moved: from nothing that is not known
 	}
-	return s
+	scratch := Load(c.p.Snapshot())
+	scratch.lost = c.p.lost // that nodes have changed is not in a snapshot
+	plan, again := c.p.Plan(c.now), scratch.Plan(c.now)
+	if got, want := text1(plan), text1(again); got != want {
+		c.t.Fatalf("at %s: planned from what changed\n%s\nfrom nothing\n%s", c.now.Sub(noon), got, want)
+	}
+	if got, want := fmt.Sprint(c.p.Promises()), fmt.Sprint(scratch.Promises()); got != want {
+		c.t.Fatalf("at %s: promised from what changed\n%s\nfrom nothing\n%s", c.now.Sub(noon), got, want)
+	}
+	for _, s := range plan.Starts {
+		c.begin(s)
+	}
+	return plan
 }
 
-// apply takes the starts, which must all fit, and forgets what was started.
-func (c *cluster) apply(t *rapid.T, p *Plan) {
+func text1(p *Plan) string {
+	out := ""
 	for _, s := range p.Starts {
-		slots := 0
-		for _, a := range s.Alloc {
-			slots += a.Slots
-			i := slices.IndexFunc(c.nodes, func(n *nodes.Node) bool { return n.ID == a.Node })
-			if c.nodes[i].State() != nodes.Up {
-				t.Fatalf("%s starts on %s, which is %s", s.ID, a.Node, c.nodes[i].State())
-			}
-			if err := c.nodes[i].Take(a); err != nil {
-				t.Fatalf("%s does not fit: %v", s.ID, err)
-			}
-		}
-		if slots != s.Shape.Slots {
-			t.Fatalf("%s asks for %d slots and gets %d", s.ID, s.Shape.Slots, slots)
-		}
-		limit := c.now.Add(s.Shape.RunLimit)
-		c.running = append(c.running, Running{ID: s.ID, Alloc: s.Alloc, Ends: limit})
-		early := time.Duration(rapid.SampledFrom([]int{0, 0, 10, 50, 99}).Draw(t, "early")) * s.Shape.RunLimit / 100
-		c.ends[s.ID] = limit.Add(-early)
-		i := slices.IndexFunc(c.pending, func(p Pending) bool { return p.Job == s.ID.Job })
-		c.pending[i].Indices = slices.DeleteFunc(slices.Clone(c.pending[i].Indices), func(x int) bool { return x == s.ID.Index })
+		out += fmt.Sprintf("%s on %v\n", s.ID, s.Alloc)
 	}
-	c.pending = slices.DeleteFunc(c.pending, func(p Pending) bool { return len(p.Indices) == 0 })
+	return out
 }
 
-// advance goes to the next end and releases what ends then.
+func (c *cluster) begin(s Start) {
+	slots := 0
+	for _, a := range s.Alloc {
+		slots += a.Slots
+		n := c.nodes[a.Node]
+		if n.State() != nodes.Up {
+			c.t.Fatalf("%s starts on %s, which is %s", s.ID, a.Node, n.State())
+		}
+		if err := n.Take(a); err != nil {
+			c.t.Fatalf("%s does not fit: %v", s.ID, err)
+		}
+	}
+	if slots < s.Shape.Slots || slots > max(s.Shape.MaxSlots, s.Shape.Slots) {
+		c.t.Fatalf("%s asks for %d to %d slots and gets %d", s.ID, s.Shape.Slots, s.Shape.MaxSlots, slots)
+	}
+	if !c.waits[s.ID] {
+		c.t.Fatalf("%s starts, and does not wait", s.ID)
+	}
+	delete(c.waits, s.ID)
+	early := time.Duration(rapid.SampledFrom([]int{0, 0, 10, 50, 99}).Draw(c.t, "early")) * s.Shape.RunLimit / 100
+	c.ends[s.ID] = c.now.Add(s.Shape.RunLimit - early)
+	c.alloc[s.ID] = s.Alloc
+}
+
+// advance goes to the next end and ends what ends then.
 func (c *cluster) advance() bool {
 	var next time.Time
 	for _, end := range c.ends {
@@ -121,100 +182,165 @@ func (c *cluster) advance() bool {
 		return false
 	}
 	c.now = next
-	c.running = slices.DeleteFunc(c.running, func(r Running) bool {
-		if c.ends[r.ID].After(next) {
-			return false
+	for _, id := range slices.SortedFunc(maps.Keys(c.ends), compareIDs) {
+		if c.ends[id].Equal(next) {
+			c.end(id)
 		}
-		delete(c.ends, r.ID)
-		for _, a := range r.Alloc {
-			c.nodes[slices.IndexFunc(c.nodes, func(n *nodes.Node) bool { return n.ID == a.Node })].Release(a)
-		}
-		return true
-	})
+	}
 	return true
 }
 
-// Invariants 1 and 2 over many cycles: everything started fits, and an element that was promised a start starts then or
-// before, whatever passes it, as long as what runs ends by its limit.
+func (c *cluster) end(id queue.ElementID) {
+	for _, a := range c.alloc[id] {
+		c.nodes[a.Node].Release(a)
+	}
+	delete(c.ends, id)
+	delete(c.alloc, id)
+	c.p.End(id, c.now)
+}
+
+// disturb does one of the other things that happen to a cluster; it says whether promises are void by it.
+func (c *cluster) disturb() bool {
+	switch rapid.IntRange(0, 9).Draw(c.t, "disturb") {
+	case 0: // a node closes or opens
+		n := c.nodes[rapid.SampledFrom(c.ids).Draw(c.t, "node")]
+		n.Closed = !n.Closed
+		c.p.PutNode(n.Clone())
+		return true
+	case 1: // a job is killed while it waits
+		for _, id := range slices.SortedFunc(maps.Keys(c.waits), compareIDs) {
+			c.p.Remove(id.Job)
+			for i := range 3 {
+				delete(c.waits, queue.ElementID{Job: id.Job, Index: i + 1})
+			}
+			return false
+		}
+	case 2:
+		c.share[rapid.SampledFrom([]string{"ann", "bob"}).Draw(c.t, "whose")] = rapid.Float64Range(0, 1).Draw(c.t, "share")
+		return true
+	}
+	return false
+}
+
+// Over many cycles: what starts fits (invariant 1); whatever a planner remembers, it plans as from nothing (5); a promised
+// start never moves later and is kept, whatever passes it, as long as what runs ends by its limit (4).
 func TestPromisesAreKept(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := drawCluster(t)
-		promises := map[queue.ElementID]time.Time{}
+		policy := drawPolicy(t)
+		c := drawCluster(t, policy)
+		ordered := policy.Order == FCFS && !c.limited // otherwise who waits behind may come to be before
 		for range rapid.IntRange(2, 25).Draw(t, "cycles") {
-			c.submit(t)
-			p := Make(c.snapshot())
-			c.apply(t, p)
-			for _, s := range p.Starts {
-				if at, ok := promises[s.ID]; ok && c.now.After(at) {
+			c.submit()
+			void := c.disturb()
+			if void {
+				clear(c.promises)
+			}
+			plan := c.plan()
+			for _, s := range plan.Starts {
+				if at, ok := c.promises[s.ID]; ok && c.now.After(at) && ordered {
 					t.Fatalf("%s starts at %s, promised was %s", s.ID, c.now.Sub(noon), at.Sub(noon))
 				}
-				delete(promises, s.ID)
+				delete(c.promises, s.ID)
 			}
-			if r := p.Reserved; r != nil {
-				if at, ok := promises[r.ID]; ok && r.At.After(at) {
-					t.Fatalf("at %s the start of %s moves from %s to %s", c.now.Sub(noon), r.ID, at.Sub(noon), r.At.Sub(noon))
-				}
-				promises[r.ID] = r.At
-			}
-			for id, at := range promises {
-				if c.now.After(at) {
-					t.Fatalf("it is %s and %s, promised at %s, has not started", c.now.Sub(noon), id, at.Sub(noon))
-				}
-			}
-			if !c.advance() && len(c.pending) == 0 {
+			c.checkPromises(ordered)
+			c.checkReasons()
+			if !c.advance() && len(c.waits) == 0 {
 				return
 			}
 		}
 	})
 }
 
-// Invariant 3: the same snapshot gives the same plan, in whatever order its nodes and running elements come.
+func (c *cluster) checkPromises(ordered bool) {
+	now := map[queue.ElementID]time.Time{}
+	for _, r := range c.p.Promises() {
+		if r.At.Before(c.now) {
+			c.t.Fatalf("it is %s and %s is promised %s", c.now.Sub(noon), r.ID, r.At.Sub(noon))
+		}
+		if at, ok := c.promises[r.ID]; ok && r.At.After(at) && ordered {
+			c.t.Fatalf("at %s the start of %s moves from %s to %s", c.now.Sub(noon), r.ID, at.Sub(noon), r.At.Sub(noon))
+		}
+		now[r.ID] = r.At
+	}
+	c.promises = now
+}
+
+// checkReasons: a job that waits without a reason does not exist.
+func (c *cluster) checkReasons() {
+	waits := c.p.Waits()
+	for _, id := range slices.SortedFunc(maps.Keys(c.waits), compareIDs) {
+		w, ok := waits[*c.shapes[id.Job]]
+		if !ok {
+			c.t.Fatalf("nothing of the shape of %s is known to wait", id)
+		}
+		if len(w.Reasons) > 0 {
+			continue
+		}
+		// It would fit: then a limit keeps it, or, without backfill, one before it does.
+		if why := c.p.WhyJob(id.Job); len(why) == 0 {
+			c.t.Fatalf("%s waits and nobody says why", id)
+		}
+	}
+}
+
+// The same snapshot gives the same plan, in whatever order its nodes and running elements come.
 func TestPlanIsDeterministic(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := drawCluster(t)
+		c := drawCluster(t, drawPolicy(t))
 		for range rapid.IntRange(1, 4).Draw(t, "cycles") {
-			c.submit(t)
-			s, again := c.snapshot(), c.snapshot()
-			s.MaxStarts = rapid.IntRange(0, 5).Draw(t, "starts")
-			again.MaxStarts = s.MaxStarts
+			c.submit()
+			s, again := c.p.Snapshot(), c.p.Snapshot()
+			s.Policy.MaxStarts = rapid.IntRange(0, 5).Draw(t, "starts")
+			again.Policy.MaxStarts = s.Policy.MaxStarts
 			r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
-			r.Shuffle(len(again.Nodes), reflect.Swapper(again.Nodes))
-			r.Shuffle(len(again.Running), reflect.Swapper(again.Running))
-			p, q := Make(s), Make(again)
+			for _, list := range []any{again.Nodes, again.Running, again.Pending} {
+				r.Shuffle(reflect.ValueOf(list).Len(), reflect.Swapper(list))
+			}
+			p, q := Load(s).Plan(c.now), Load(again).Plan(c.now)
 			if !reflect.DeepEqual(p, q) {
 				t.Fatalf("two plans:\n%+v\n%+v", p, q)
 			}
-			if s.MaxStarts > 0 && len(p.Starts) > s.MaxStarts {
-				t.Fatalf("%d starts, at most %d wanted", len(p.Starts), s.MaxStarts)
+			if s.Policy.MaxStarts > 0 && len(p.Starts) > s.Policy.MaxStarts {
+				t.Fatalf("%d starts, at most %d wanted", len(p.Starts), s.Policy.MaxStarts)
 			}
-			c.apply(t, p)
+			c.plan()
 			c.advance()
 		}
 	})
 }
 
-// What a plan leaves waiting without a promise before it really does not fit: no element is forgotten.
-func TestWhatWaitsDoesNotFit(t *testing.T) {
+// When nothing is submitted and everything runs until its limit, everyone starts when it was forecast, and the promised
+// at their time.
+func TestForecastComesTrue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := drawCluster(t)
-		c.submit(t)
-		c.submit(t)
-		p := Make(c.snapshot())
-		c.apply(t, p)
-		if len(c.pending) == 0 {
-			return
+		c := drawCluster(t, Policy{Protected: rapid.SampledFrom([]int{0, 1, 2, All}).Draw(t, "protected")})
+		for range 4 {
+			c.submit()
 		}
-		for _, pend := range c.pending {
-			w, ok := p.Waits[*pend.Shape]
-			if !ok || len(w.Reasons) == 0 {
-				t.Fatalf("job %d waits and nobody says why", pend.Job)
+		c.plan()
+		for id := range c.ends { // exact estimates
+			c.ends[id] = c.p.running[id].ends.time(time.UTC)
+		}
+		f := Expect(c.p.Snapshot(), 1000, nil)
+		promised := c.p.Promises()
+		for c.advance() {
+			if c.p.policy.Protected > 1 {
+				c.p.open = true
 			}
-			if slices.ContainsFunc(w.Reasons, isReserved) {
-				continue
+			for _, s := range c.p.Plan(c.now).Starts {
+				c.begin(s)
+				c.ends[s.ID] = c.now.Add(s.Shape.RunLimit)
+				if at := f.Starts[s.ID]; !at.Equal(c.now) {
+					t.Fatalf("%s starts at %s, expected was %s", s.ID, c.now.Sub(noon), at.Sub(noon))
+				}
+				if i := slices.IndexFunc(promised, func(p Promise) bool { return p.ID == s.ID }); i >= 0 && promised[i].At.Before(c.now) && !c.limited {
+					t.Fatalf("%s starts at %s, promised was %s", s.ID, c.now.Sub(noon), promised[i].At.Sub(noon))
+				}
+				delete(f.Starts, s.ID)
 			}
-			if alloc, _ := place(c.nodes, pend.Shape, nil); alloc != nil {
-				t.Fatalf("job %d waits for %v and would fit: %+v", pend.Job, w.Reasons, alloc)
-			}
+		}
+		if len(f.Starts) > 0 {
+			t.Fatalf("expected to start, and never did: %v", f.Starts)
 		}
 	})
 }

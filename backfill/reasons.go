@@ -3,7 +3,6 @@ package backfill
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"fairslice/nodes"
 	"fairslice/queue"
@@ -19,8 +18,8 @@ type reasons struct {
 
 type refused struct {
 	hosts int
-	named []nodes.ID
-	best  int64 // the most that any of these hosts has free
+	named []*host // the first of them
+	best  int64   // the most that any of these hosts has free
 	what  string
 	text  string
 }
@@ -60,20 +59,19 @@ func placeOf(b nodes.Blocker) int {
 	return atHostDown
 }
 
-func (r *reasons) add(id nodes.ID, m *nodes.Misfit) {
-	x := r.note(placeOf(m.Blocker), id)
+// add notes that these hosts, which are alike, were refused for m.
+func (r *reasons) add(m *nodes.Misfit, hosts ...*host) {
+	x := r.note(placeOf(m.Blocker), hosts)
 	x.best = max(x.best, m.Have)
 	x.what = m.What
 }
 
-func (r *reasons) reserve(id nodes.ID) { r.note(atReserved, id) }
-
-func (r *reasons) note(at int, id nodes.ID) *refused {
+func (r *reasons) note(at int, hosts []*host) *refused {
 	x := &r.byKind[at]
-	x.hosts++
-	if len(x.named) < maxNamed {
-		x.named = append(x.named, id)
-	}
+	x.hosts += len(hosts)
+	x.named = append(x.named, hosts[:min(len(hosts), maxNamed)]...)
+	slices.SortFunc(x.named, func(a, b *host) int { return a.index - b.index })
+	x.named = x.named[:min(len(x.named), maxNamed)]
 	return x
 }
 
@@ -99,7 +97,11 @@ func (r *reasons) list(need nodes.Request, cands int) []queue.Reason {
 		if text == "" {
 			text = x.describe(k, need)
 		}
-		out = append(out, queue.Reason{Kind: k, Text: text, Hosts: x.hosts, Nodes: slices.Clone(x.named)})
+		var named []nodes.ID
+		for _, h := range x.named {
+			named = append(named, h.id)
+		}
+		out = append(out, queue.Reason{Kind: k, Text: text, Hosts: x.hosts, Nodes: named})
 	}
 	return out
 }
@@ -136,37 +138,4 @@ func describeGPU(g nodes.GPURequest, x *refused) string {
 		what += " of model " + g.Model
 	}
 	return "Not enough GPU: " + what
-}
-
-// everFits says whether shape could run on empty nodes that are up; if not, why.
-func everFits(shape *queue.Shape, c *candidates) (bool, []queue.Reason) {
-	if len(c.list) == 0 {
-		return false, newReasons().list(shape.Host, 0)
-	}
-	if fitsOne(shape, c.empty) {
-		return true, nil
-	}
-	alloc, why := place(c.empty, shape, nil)
-	if alloc != nil {
-		return true, nil
-	}
-	if len(c.away) > 0 {
-		all := slices.Concat(c.empty, c.away)
-		if alloc, why = place(all, shape, nil); alloc != nil {
-			return false, []queue.Reason{{Kind: queue.ReasonHostDown, Hosts: len(c.away),
-				Text: fmt.Sprintf("Hosts that could run it are closed or unavailable: %d", len(c.away))}}
-		}
-	}
-	texts := make([]string, len(why))
-	for i, w := range why {
-		texts[i] = w.Text
-	}
-	return false, []queue.Reason{{Kind: queue.ReasonNoHost, Hosts: len(c.list),
-		Text: "No host could ever run it: " + strings.Join(texts, "; ")}}
-}
-
-// fitsOne says that one of these nodes can take all of shape: the first that can answers for all.
-func fitsOne(shape *queue.Shape, list []*nodes.Node) bool {
-	r := oneHost(shape)
-	return r.Slots == shape.Slots && slices.ContainsFunc(list, func(n *nodes.Node) bool { return n.Fit(r) == nil })
 }

@@ -7,23 +7,22 @@ import (
 	"fairslice/queue"
 )
 
-// Snapshot is all that a plan depends on. Plan changes Nodes: they are its own copies.
+// Snapshot is all that a plan depends on, for those who want one plan and keep no Planner.
 type Snapshot struct {
 	Now     time.Time
-	Nodes   []*nodes.Node // sorted by ID
+	Policy  Policy
+	Nodes   []*nodes.Node // as they are, with what runs taken; Make changes them
 	Running []Running
-	// Pending is in the order in which elements are to be served. What may not start whatever is
-	// free (held, dependency, limits) is left out by Eligible before.
+	// Pending is what may start. What may not start whatever is free (held, dependency, begin time) is not in it.
 	Pending []Pending
+	// Promised are the starts that earlier plans promised.
+	Promised []Promise
+	Windows  []Window
 	// Select says whether a node is one of those a shape may use: select[], -m and the queue's hosts.
 	// Of the shape it may look at Queue, Hosts and Select only. It must answer the same for the same
 	// arguments during one plan.
 	Select func(*nodes.Node, *queue.Shape) bool
-	// MaxStarts and MaxLooks bound the work; 0 means no bound.
-	MaxStarts int
-	MaxLooks  int
-	// MaxForecasts is for how many blocked classes an expected start is worked out.
-	MaxForecasts int
+	Share  func(user string) float64 // see Planner.Share
 }
 
 // Running is a live attempt.
@@ -32,32 +31,39 @@ type Running struct {
 	Alloc []nodes.Allocation
 	// Ends is when it ends at the latest by its run limit; the zero time means never.
 	Ends time.Time
+	// Window is the advance reservation that it runs in, "" for none.
+	Window string
+	User   string
+	Limits []*Limit // see Pending
 }
 
 // Pending is one job's elements that wait, of one shape.
 type Pending struct {
-	Job     queue.JobID
-	Shape   *queue.Shape
-	Indices []int // the elements that may start, in order
+	Job       queue.JobID
+	Shape     *queue.Shape
+	User      string
+	Submitted time.Time
+	Position  int64 // among the jobs of its priority; the job's number decides between equals
+	Indices   []int // the elements that may start, in order
 
-	// SlotLimits are the slots left under each limit that the job counts against (of its queue, of its
-	// user); ElementLimit the elements that may still start (of its array). Shared between jobs, and
-	// counted down as the plan starts elements. An element kept out by a limit holds no promise: it
-	// could not use it (openpbs#2518).
-	SlotLimits   []*int
-	ElementLimit *int
+	// Limits are what the job counts against: of its queue, of its user, of its array. An element kept out by a limit
+	// holds no promise: it could not use it (openpbs#2518).
+	Limits []*Limit
+}
+
+// Promise is a promised start.
+type Promise struct {
+	ID    queue.ElementID
+	At    time.Time
+	Alloc []nodes.Allocation
 }
 
 // Plan is the decision.
 type Plan struct {
 	Starts []Start
-	// Waits says, for each class that was looked at and has elements left, why.
-	Waits map[queue.Shape]Wait
-	// Reserved is the element that holds the promise, if any.
-	Reserved *Reservation
-	// Bounded says that a bound of the snapshot ended the plan early.
+	// Bounded says that a bound of the policy ended the plan early: what was not looked at may be able to start.
 	Bounded bool
-	Looks   int
+	Looks   int // how many times a class was tried
 }
 
 // Start is an element to start now on this allocation.
@@ -70,12 +76,47 @@ type Start struct {
 // Wait is why the elements of a class do not start.
 type Wait struct {
 	Reasons  []queue.Reason
-	Expected time.Time // when the first of them is expected to start; zero when unknown
+	Expected time.Time // when the first of them is promised to start; zero when there is no promise
+	// After is the attempt whose end the promise waits for, if Known.
+	After queue.ElementID
+	Known bool
 }
 
-// Reservation is a promised start.
-type Reservation struct {
-	ID    queue.ElementID
-	At    time.Time
-	Nodes []nodes.ID
+// Load makes a planner that knows what s says: a plan of it is one from nothing.
+func Load(s *Snapshot) *Planner {
+	p := New(s.Policy)
+	p.Select, p.Share = s.Select, s.Share
+	p.now = instantOf(s.Now)
+	for _, n := range s.Nodes {
+		p.PutNode(n)
+	}
+	for _, w := range s.Windows {
+		p.PutWindow(w)
+	}
+	for _, r := range s.Running {
+		p.Begin(r, s.Now)
+	}
+	for _, j := range s.Pending {
+		p.Add(j)
+	}
+	p.settle()
+	for _, pr := range s.Promised {
+		p.promised(pr)
+	}
+	return p
 }
+
+// promised takes over a promise of an earlier plan.
+func (p *Planner) promised(was Promise) {
+	i := p.items[was.ID.Job]
+	if i == nil {
+		return
+	}
+	// Promises are given in the order of elements, so it is the first of its job that has none.
+	if g := i.group; i.id() == was.ID && i == g.head() {
+		p.engage(g, instantOf(was.At), was.Alloc)
+	}
+}
+
+// SetLocation is the time zone of the times in plans; UTC until it is called.
+func (p *Planner) SetLocation(l *time.Location) { p.location = l }

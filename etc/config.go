@@ -36,6 +36,7 @@ type Config struct {
 	Queues    []Queue    `toml:"queue"` // never empty
 	Images    []Image    `toml:"image"`
 	Resources []Resource `toml:"resource"`
+	Scheduler Scheduler  `toml:"scheduler"`
 	Node      Node       `toml:"node"`
 }
 
@@ -112,7 +113,7 @@ type Node struct {
 // Default is the configuration of an empty file. Each call gives a new one, which the caller may change.
 func Default() *Config {
 	c := base()
-	c.complete(false, false)
+	c.complete(false, false, false)
 	return c
 }
 
@@ -134,6 +135,7 @@ func base() *Config {
 		JobReport:         true,
 		GPU:               GPU{PerGPU: 100},
 		Container:         Container{Default: "allowed", BindHome: true, BindCWD: true},
+		Scheduler:         newScheduler(),
 		Node: Node{
 			MemoryReserve: 1 << 30,
 			StateDir:      "/var/lib/fairslice-node",
@@ -149,9 +151,9 @@ func newQueue() Queue {
 	return Queue{Priority: 30, Exclusive: true, Interactive: true}
 }
 
-// complete fills in what follows from other keys where the file left it out. An empty default_queue or
+// complete fills in what follows from other keys where the file left it out. An empty default_queue, policy or
 // batchd that was written down stays as it is, and is a mistake.
-func (c *Config) complete(defaultQueueGiven, batchdGiven bool) {
+func (c *Config) complete(defaultQueueGiven, policyGiven, batchdGiven bool) {
 	if len(c.Queues) == 0 {
 		q := newQueue()
 		q.Name, q.Description = "normal", "For jobs that say no queue."
@@ -167,6 +169,7 @@ func (c *Config) complete(defaultQueueGiven, batchdGiven bool) {
 	if c.DefaultQueue == "" && !defaultQueueGiven {
 		c.DefaultQueue = c.Queues[0].Name
 	}
+	c.Scheduler.complete(policyGiven)
 	if c.Node.Batchd == "" && !batchdGiven {
 		c.Node.Batchd = "unix://" + c.Socket
 	}

@@ -3,6 +3,7 @@ package etc
 import (
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strconv"
@@ -90,6 +91,14 @@ func (d *decoder) value(p path, i *item, v reflect.Value, as string) {
 		}
 	case *int64:
 		d.size(p, i, into, as)
+	case *float64:
+		d.number(p, i, "a number of 0 or more", into)
+	case *GPUWeight:
+		if i.kind == unstable.String && i.text == "auto" {
+			*into = AutoGPUWeight
+		} else {
+			d.number(p, i, `"auto", or a number of 0 or more`, (*float64)(into))
+		}
 	case *Amount:
 		d.amount(p, i, into)
 	case *time.Duration:
@@ -170,6 +179,25 @@ func (d *decoder) integer(p path, i *item) (int64, bool) {
 		return n, true
 	}
 	return 0, false
+}
+
+// number reads a float, which a whole number is too. TOML's inf and nan are none that can be reckoned with.
+func (d *decoder) number(p path, i *item, what string, into *float64) {
+	if !d.want(p, i, what, unstable.Integer, unstable.Float) {
+		return
+	}
+	if i.kind == unstable.Integer {
+		if n, ok := d.integer(p, i); ok {
+			*into = float64(n)
+		}
+		return
+	}
+	x, err := strconv.ParseFloat(strings.ReplaceAll(i.text, "_", ""), 64)
+	if err != nil || !(x >= 0 && x <= math.MaxFloat64) {
+		d.r.say(p, "want %s; got %s", what, i.text)
+		return
+	}
+	*into = x
 }
 
 // size reads bytes, or a plain quantity where the field says nothing.

@@ -59,7 +59,8 @@ func Parse(name string, data []byte) (*Config, error) {
 	c := base()
 	r := &report{doc: doc, bad: map[*item]bool{}, mistakes: mistakes}
 	decode(r, doc.root, c)
-	c.complete(doc.root.child("default_queue") != nil, doc.root.child("node").child("batchd") != nil)
+	c.complete(doc.root.child("default_queue") != nil, doc.root.child("scheduler").child("policy") != nil,
+		doc.root.child("node").child("batchd") != nil)
 	if whole {
 		validate(r, c)
 	}

@@ -38,7 +38,8 @@ func TestSampleExamplesParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(c.Images) != 1 || len(c.Resources) != 1 || c.Queues[0].MaxRunLimit == 0 || c.GPU.Capacity("NVIDIA A100-SXM4-40GB") != 400 {
+	if len(c.Images) != 1 || len(c.Resources) != 1 || c.Queues[0].MaxRunLimit == 0 || c.GPU.Capacity("NVIDIA A100-SXM4-40GB") != 400 ||
+		c.Scheduler.Weights == (Weights{}) {
 		t.Errorf("the examples were not read: %+v", c)
 	}
 }
@@ -48,7 +49,7 @@ func TestSampleHasEveryKey(t *testing.T) {
 	written := map[string]bool{}
 	section, before := "", ""
 	assignment := regexp.MustCompile(`^#?([a-z_]+) = `)
-	header := regexp.MustCompile(`^#?\[+([a-z]+)\]+$`)
+	header := regexp.MustCompile(`^#?\[+([a-z.]+)\]+$`)
 	for _, line := range strings.Split(readSample(t), "\n") {
 		if m := header.FindStringSubmatch(line); m != nil {
 			section = m[1] + "."
@@ -86,7 +87,7 @@ func everyKey(section string, typ reflect.Type) []string {
 			inner = inner.Elem()
 		}
 		if inner.Kind() == reflect.Struct {
-			keys = append(keys, everyKey(key+".", inner)...)
+			keys = append(keys, everyKey(section+key+".", inner)...)
 		} else {
 			keys = append(keys, section+key)
 		}

@@ -21,6 +21,8 @@ func validate(r *report, c *Config) {
 	v.queues(c)
 	v.images(c)
 	v.resources(c)
+	_, weights := r.find(path{"scheduler", "weights"})
+	v.scheduler(&c.Scheduler, weights)
 	v.node(c)
 }
 

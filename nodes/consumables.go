@@ -44,3 +44,32 @@ func (c Consumables) Map() map[string]int64 {
 	}
 	return m
 }
+
+// Plus is the sum.
+func (c Consumables) Plus(d Consumables) Consumables {
+	return c.merge(d, func(x, y int64) int64 { return x + y })
+}
+
+// Minus takes d away; nothing gets below 0.
+func (c Consumables) Minus(d Consumables) Consumables {
+	return c.merge(d, func(x, y int64) int64 { return max(x-y, 0) })
+}
+
+// Most is the greater quantity of each.
+func (c Consumables) Most(d Consumables) Consumables {
+	return c.merge(d, func(x, y int64) int64 { return max(x, y) })
+}
+
+func (c Consumables) merge(d Consumables, of func(x, y int64) int64) Consumables {
+	if d == "" {
+		return c
+	}
+	m := c.Map()
+	if m == nil {
+		m = map[string]int64{}
+	}
+	for name, q := range d.Map() {
+		m[name] = of(m[name], q)
+	}
+	return MakeConsumables(m)
+}

@@ -1,9 +1,6 @@
 package nodes
 
-import (
-	"fmt"
-	"strings"
-)
+import "fmt"
 
 // Blocker says which resource of a node keeps a request out.
 type Blocker string
@@ -31,12 +28,28 @@ func (n *Node) Fit(r Request) *Misfit {
 	if s := n.State(); s != Up {
 		return &Misfit{Blocker: BlockedByState, What: string(s)}
 	}
-	return n.fitResources(r)
+	if m, bad := n.misfit(&r); bad {
+		return m.copy()
+	}
+	return nil
+}
+
+// copy moves m to the heap only when there is one to tell.
+func (m Misfit) copy() *Misfit { return &m }
+
+// Fits says whether r fits what is free on n, whatever n's state. It is Fit for those who ask it millions of
+// times: it does not say why not, and allocates nothing.
+func (n *Node) Fits(r *Request) bool {
+	_, bad := n.misfit(r)
+	return !bad
 }
 
 // CouldFit is Fit on the same node with nothing on it, whatever its state: whether r can ever run there.
 func (n *Node) CouldFit(r Request) *Misfit {
-	return n.Empty().fitResources(r)
+	if m, bad := n.Empty().misfit(&r); bad {
+		return m.copy()
+	}
+	return nil
 }
 
 // Empty is n with nothing held.
@@ -49,31 +62,29 @@ func (n *Node) Empty() *Node {
 	return e
 }
 
-func (n *Node) fitResources(r Request) *Misfit {
+// misfit is why r does not fit what is free on n; false says that it does.
+func (n *Node) misfit(r *Request) (Misfit, bool) {
 	if n.Taken || r.Exclusive && n.Holders > 0 {
-		return &Misfit{Blocker: BlockedByExclusive, Have: int64(n.Holders)}
+		return Misfit{Blocker: BlockedByExclusive, Have: int64(n.Holders)}, true
 	}
 	if free := n.Slots - n.UsedSlots; r.Slots > free {
-		return &Misfit{Blocker: BlockedBySlots, Need: int64(r.Slots), Have: int64(free)}
+		return Misfit{Blocker: BlockedBySlots, Need: int64(r.Slots), Have: int64(free)}, true
 	}
 	if free := n.Memory - n.UsedMemory; r.Memory > free {
-		return &Misfit{Blocker: BlockedByMemory, Need: r.Memory, Have: free}
+		return Misfit{Blocker: BlockedByMemory, Need: r.Memory, Have: free}, true
 	}
 	if r.Consumables != "" {
 		have, used := n.Consumables.Map(), n.UsedConsumables.Map()
 		for name, q := range r.Consumables.Map() {
 			if free := have[name] - used[name]; q > free {
-				return &Misfit{Blocker: BlockedByConsumable, Need: q, Have: free, What: name}
+				return Misfit{Blocker: BlockedByConsumable, Need: q, Have: free, What: name}, true
 			}
 		}
 	}
 	if r.GPU.Zero() {
-		return nil
+		return Misfit{}, false
 	}
-	if _, m := n.pickGPUs(r.GPU); m != nil {
-		return m
-	}
-	return nil
+	return n.gpuMisfit(&r.GPU)
 }
 
 // Carve takes r from n and returns what was taken. It is refused, with the Misfit, exactly when Fit refuses.
@@ -83,7 +94,7 @@ func (n *Node) Carve(r Request) (Allocation, *Misfit) {
 	}
 	a := Allocation{Node: n.ID, Slots: r.Slots, Memory: r.Memory, Consumables: r.Consumables, Exclusive: r.Exclusive}
 	if !r.GPU.Zero() {
-		a.Slices, _ = n.pickGPUs(r.GPU)
+		a.Slices, _ = n.pickGPUs(&r.GPU)
 	}
 	if err := n.Take(a); err != nil {
 		panic("internal error: impossible: what fits cannot be taken: " + err.Error())
@@ -154,98 +165,6 @@ func (n *Node) gpu(uuid string) *GPU {
 		}
 	}
 	return nil
-}
-
-// pickGPUs chooses slices for r: for a fraction the GPU that is left with least (best fit, so that
-// whole GPUs stay whole), the lowest index among equals, so that the choice is deterministic.
-func (n *Node) pickGPUs(r GPURequest) ([]Slice, *Misfit) {
-	switch {
-	case r.Whole > 0:
-		var out []Slice
-		for i := range n.GPUs {
-			g := &n.GPUs[i]
-			if len(out) < r.Whole && g.matches(r) && g.whole() {
-				out = append(out, g.slice(g.Capacity))
-			}
-		}
-		if len(out) < r.Whole {
-			return nil, &Misfit{Blocker: BlockedByGPU, Need: int64(r.Whole), Have: int64(len(out)), What: "gpus"}
-		}
-		return out, nil
-	case r.Memory > 0:
-		return n.pickEach(max(r.Count, 1), r, func(g *GPU) Amount { return g.amountFor(r.Memory) })
-	}
-	return n.pickAmount(r)
-}
-
-// pickAmount places a fraction, or whole GPUs and a rest where more than one GPU is asked for.
-func (n *Node) pickAmount(r GPURequest) ([]Slice, *Misfit) {
-	if best := n.bestFit(r, func(*GPU) Amount { return r.Amount }, nil); best != nil {
-		return []Slice{best.slice(r.Amount)}, nil
-	}
-	var freest Amount
-	var largest Amount
-	for i := range n.GPUs {
-		if g := &n.GPUs[i]; g.matches(r) {
-			freest, largest = max(freest, g.Free()), max(largest, g.Capacity)
-		}
-	}
-	misfit := &Misfit{Blocker: BlockedByGPU, Need: int64(r.Amount), Have: int64(freest), What: "fgpu"}
-	if r.Amount <= largest || largest == 0 {
-		return nil, misfit
-	}
-	var out []Slice
-	taken := map[string]bool{}
-	rest := r.Amount
-	for i := range n.GPUs {
-		g := &n.GPUs[i]
-		if g.matches(r) && g.whole() && rest >= g.Capacity {
-			out, rest = append(out, g.slice(g.Capacity)), rest-g.Capacity
-			taken[g.UUID] = true
-		}
-	}
-	if rest > 0 {
-		g := n.bestFit(r, func(*GPU) Amount { return rest }, taken)
-		if g == nil {
-			return nil, misfit
-		}
-		out = append(out, g.slice(rest))
-	}
-	return out, nil
-}
-
-func (n *Node) pickEach(count int, r GPURequest, amount func(*GPU) Amount) ([]Slice, *Misfit) {
-	var out []Slice
-	taken := map[string]bool{}
-	for range count {
-		g := n.bestFit(r, amount, taken)
-		if g == nil {
-			return nil, &Misfit{Blocker: BlockedByGPU, Need: int64(count), Have: int64(len(out)), What: "slices"}
-		}
-		taken[g.UUID] = true
-		out = append(out, g.slice(amount(g)))
-	}
-	return out, nil
-}
-
-func (n *Node) bestFit(r GPURequest, amount func(*GPU) Amount, except map[string]bool) *GPU {
-	var best *GPU
-	for i := range n.GPUs {
-		g := &n.GPUs[i]
-		a := amount(g)
-		if a <= 0 || !g.matches(r) || except[g.UUID] || g.Free() < a {
-			continue
-		}
-		if best == nil || g.Free()-a < best.Free()-amount(best) {
-			best = g
-		}
-	}
-	return best
-}
-
-func (g *GPU) matches(r GPURequest) bool {
-	return g.Memory >= r.MinMemory &&
-		(r.Model == "" || strings.Contains(strings.ToLower(g.Model), strings.ToLower(r.Model)))
 }
 
 func addConsumables(used, add, have Consumables) (Consumables, error) {

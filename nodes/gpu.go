@@ -29,6 +29,8 @@ type GPU struct {
 
 	Used   Amount `json:"used"`             // sum of the live slices
 	Excess Amount `json:"excess,omitempty"` // see Node.Excess
+
+	of Amount // the capacity of the whole GPU where this is a part of one (Node.Part); otherwise 0
 }
 
 // Free is what no slice holds; nothing on a lost GPU.
@@ -39,8 +41,8 @@ func (g *GPU) Free() Amount {
 	return g.Capacity - g.Used
 }
 
-// whole says that all of g can be given. A GPU that the site counts as 0 fGPU has nothing to give.
-func (g *GPU) whole() bool { return g.Used == 0 && !g.Lost && g.Capacity > 0 }
+// Whole says that all of g can be given, and all of it is a whole GPU. A GPU that the site counts as 0 fGPU has nothing to give.
+func (g *GPU) Whole() bool { return g.Used == 0 && !g.Lost && g.of <= g.Capacity && g.Capacity > 0 }
 
 // Slice is a part of one GPU given to one attempt of one job.
 type Slice struct {
@@ -59,7 +61,7 @@ func (g *GPU) slice(a Amount) Slice {
 	return Slice{
 		UUID: g.UUID, Index: g.Index, Amount: a, Mode: g.Mode,
 		Memory:  mulDiv(g.Memory, int64(a), int64(g.Capacity)),
-		SMShare: int(mulDiv(10_000, int64(a), int64(g.Capacity))),
+		SMShare: int(mulDiv(10_000, int64(a), int64(max(g.Capacity, g.of)))),
 	}
 }
 

@@ -69,6 +69,22 @@ func (n *Node) Clone() *Node {
 	return &c
 }
 
+// Part is what share is of n, as a node with nothing held: the part of it that an advance reservation has. A part of
+// a GPU is never given as a whole one.
+func (n *Node) Part(share Allocation) *Node {
+	x := *n
+	x.Slots, x.Memory, x.Consumables, x.GPUs = share.Slots, share.Memory, share.Consumables, nil
+	x.UsedSlots, x.UsedMemory, x.UsedConsumables, x.Holders, x.Taken, x.Excess = 0, 0, "", 0, false, Excess{}
+	for _, s := range share.Slices {
+		if g := n.gpu(s.UUID); g != nil {
+			part := *g
+			part.of, part.Capacity, part.Memory, part.Used, part.Excess = g.Capacity, s.Amount, s.Memory, 0, 0
+			x.GPUs = append(x.GPUs, part)
+		}
+	}
+	return &x
+}
+
 // Resize takes over a node's inventory as it registers (again), and keeps what is held. A node that
 // came back smaller than what its live attempts hold keeps the held size, and shrinks as they end
 // (Excess): capacity never falls below use, so invariant 1 holds, and nothing new fits meanwhile.

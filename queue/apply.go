@@ -31,6 +31,8 @@ func (b *Book) apply(ev Event) error {
 		b.Queues[body.Queue] = QueueState{Closed: body.Closed, Inact: body.Inact, Reason: body.Reason}
 		b.dirty.Queues[body.Queue] = struct{}{}
 		return nil
+	case *ReservationAdded, *ReservationDeleted:
+		return b.applyReservation(body)
 	}
 	j := b.Jobs[ev.Job]
 	if j == nil {
@@ -261,6 +263,31 @@ func (b *Book) applyNode(ev Event) error {
 	}
 	n.Since = ev.At
 	b.dirty.Nodes[id] = struct{}{}
+	return nil
+}
+
+func (b *Book) applyReservation(body Body) error {
+	id := ""
+	switch body := body.(type) {
+	case *ReservationAdded:
+		r := body.Reservation
+		if r == nil {
+			return fmt.Errorf("it has no reservation")
+		}
+		if err := r.valid(); err != nil {
+			return err
+		}
+		if id = r.ID; b.Reservations[id] != nil {
+			return fmt.Errorf("reservation %s is there already", id)
+		}
+		b.Reservations[id] = r
+	case *ReservationDeleted:
+		if id = body.ID; b.Reservations[id] == nil {
+			return fmt.Errorf("reservation %s is not known", id)
+		}
+		delete(b.Reservations, id)
+	}
+	b.dirty.Reservations[id] = struct{}{}
 	return nil
 }
 

@@ -15,6 +15,8 @@ type Book struct {
 	Nodes map[nodes.ID]*nodes.Node
 	// Queues holds what administrators changed; a queue without an entry is open and active.
 	Queues map[string]QueueState
+	// Reservations by ID. Those in it are never changed.
+	Reservations map[string]*Reservation
 
 	LastSeq int64 // of the last event applied
 	LastJob JobID // the highest number ever given
@@ -39,19 +41,22 @@ type Dirty struct {
 	Nodes     map[nodes.ID]struct{}
 	Queues    map[string]struct{}
 	Forgotten []JobID
+
+	Reservations map[string]struct{} // added, or deleted when the book has it no more
 }
 
 // NewBook is an empty book.
 func NewBook() *Book {
 	return &Book{
 		Jobs: map[JobID]*Job{}, Nodes: map[nodes.ID]*nodes.Node{}, Queues: map[string]QueueState{},
-		tokens: map[string]JobID{}, held: map[nodes.ID]map[ElementID]struct{}{}, dirty: newDirty(),
+		Reservations: map[string]*Reservation{},
+		tokens:       map[string]JobID{}, held: map[nodes.ID]map[ElementID]struct{}{}, dirty: newDirty(),
 	}
 }
 
 func newDirty() Dirty {
 	return Dirty{Jobs: map[JobID]struct{}{}, Elements: map[ElementID]struct{}{},
-		Nodes: map[nodes.ID]struct{}{}, Queues: map[string]struct{}{}}
+		Nodes: map[nodes.ID]struct{}{}, Queues: map[string]struct{}{}, Reservations: map[string]struct{}{}}
 }
 
 // TakeDirty returns what changed since the last call.
@@ -92,6 +97,17 @@ func (b *Book) Restore(jobs []*Job, ns []*nodes.Node, queues map[string]QueueSta
 		}
 	}
 	b.LastSeq, b.LastJob = lastSeq, max(lastJob, b.LastJob)
+	return nil
+}
+
+// RestoreReservations adds the stored reservations to a book that Restore fills.
+func (b *Book) RestoreReservations(list []*Reservation) error {
+	for _, r := range list {
+		if err := r.valid(); err != nil {
+			return err
+		}
+		b.Reservations[r.ID] = r
+	}
 	return nil
 }
 

@@ -95,9 +95,9 @@ type Outcome struct {
 	Text string
 }
 
-// AdminCommand changes hosts and queues. Only administrators may give one.
+// AdminCommand changes hosts and queues, and deletes reservations. Only administrators may give one.
 type AdminCommand struct {
-	Op     string // hopen, hclose, qopen, qclose, qact, qinact, reconfig
+	Op     string // hopen, hclose, qopen, qclose, qact, qinact, reconfig, rsvdel
 	Names  []string
 	Reason string
 	By     Identity
@@ -126,6 +126,7 @@ const (
 	ReasonUserLimit     ReasonKind = "user-limit"  // slots of a user in the queue
 	ReasonQueueLimit    ReasonKind = "queue-limit"
 	ReasonBackoff       ReasonKind = "back-off"     // the last start failed
+	ReasonReservation   ReasonKind = "reservation"  // -U: the advance reservation is gone, or not open
 	ReasonNoHost        ReasonKind = "no-host"      // no host could ever hold it
 	ReasonHostDown      ReasonKind = "host-down"    // hosts that could are down or closed
 	ReasonNotSelected   ReasonKind = "not-selected" // select[], -m, the queue's hosts
@@ -147,4 +148,6 @@ type View interface {
 	PlannedAt() time.Time
 	// Ahead counts the pending elements ordered before this one in the last plan.
 	Ahead(j *Job, e *Element) int
+	// Window is the window of a reservation that is open, or else its next one.
+	Window(r *Reservation) (window Period, open bool)
 }

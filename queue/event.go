@@ -12,7 +12,7 @@ import (
 type Event struct {
 	Seq   int64 // position in the history, from 1 without gaps
 	At    time.Time
-	Job   JobID  // 0 for events of nodes and queues
+	Job   JobID  // 0 for events of nodes, queues and reservations
 	Index int    // the element; 0 also for events of the whole job
 	By    string // the user who caused it, "" for the system
 	Body  Body
@@ -144,6 +144,15 @@ type (
 		Inact  bool   `json:"inactive"` // starts no jobs
 		Reason string `json:"reason,omitempty"`
 	}
+
+	// ReservationAdded is brsvadd, with the shares that were found for it.
+	ReservationAdded struct {
+		Reservation *Reservation `json:"reservation"`
+	}
+	// ReservationDeleted is brsvdel, or (by the system) the end of one that happened once.
+	ReservationDeleted struct {
+		ID string `json:"id"`
+	}
 )
 
 // Charge is what an attempt cost; exactly one is recorded for each attempt, in the transaction that ends it.
@@ -181,6 +190,9 @@ func (*NodeClosed) Kind() Kind    { return "node-closed" }
 func (*NodeOpened) Kind() Kind    { return "node-opened" }
 func (*QueueSet) Kind() Kind      { return "queue-set" }
 
+func (*ReservationAdded) Kind() Kind   { return "reservation-added" }
+func (*ReservationDeleted) Kind() Kind { return "reservation-deleted" }
+
 // bodies makes an empty Body for each stored kind.
 var bodies = map[Kind]func() Body{
 	"submitted": func() Body { return new(Submitted) }, "started": func() Body { return new(Started) },
@@ -194,6 +206,7 @@ var bodies = map[Kind]func() Body{
 	"forgotten": func() Body { return new(Forgotten) }, "node-joined": func() Body { return new(NodeJoined) },
 	"node-lost": func() Body { return new(NodeLost) }, "node-closed": func() Body { return new(NodeClosed) },
 	"node-opened": func() Body { return new(NodeOpened) }, "queue-set": func() Body { return new(QueueSet) },
+	"reservation-added": func() Body { return new(ReservationAdded) }, "reservation-deleted": func() Body { return new(ReservationDeleted) },
 }
 
 // DecodeBody reads a stored body. A kind of a newer version is an error, never skipped: replaying

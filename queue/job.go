@@ -130,6 +130,8 @@ type Shape struct {
 	Select    string        `json:"select,omitempty"`     // canonical text of select[…]
 	Hosts     string        `json:"hosts,omitempty"`      // -m, canonical
 	MemoryMax int64         `json:"memory_max,omitempty"` // bytes at which the job is killed, 0 = no limit
+	// Reservation is the ID of the advance reservation to run in, and only there; "" is outside of all.
+	Reservation string `json:"reservation,omitempty"`
 }
 
 // ElementID is the name of the element with this index.

@@ -25,6 +25,8 @@ type Spec struct {
 	Account string `json:"account,omitempty"` // -G
 	App     string `json:"app,omitempty"`     // -app
 
+	Reservation string `json:"reservation,omitempty"` // -U: the ID of the advance reservation to run in
+
 	MinSlots   int           `json:"min_slots,omitempty"`     // -n min[,max]; 0 means 1
 	MaxSlots   int           `json:"max_slots,omitempty"`     // 0 means MinSlots
 	RunLimit   time.Duration `json:"run_limit,omitempty"`     // -W

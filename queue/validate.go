@@ -80,6 +80,7 @@ func (v *specCheck) words(s *Spec) {
 		{"account", "-G", s.Account, maxPath, true},
 		{"application profile", "-app", s.App, maxWord, true},
 		{"image", "-image", s.Image, maxPath, false},
+		{"reservation ID", "-U", s.Reservation, maxWord, true},
 		{"mail address", "-u", s.MailUser, maxMailUser, false},
 		{"submission host", "bsub", s.SubHost, maxWord, true},
 		{"terminal type", "TERM", s.Term, maxWord, false},

@@ -21,6 +21,8 @@ type Batch struct {
 	// batch without events); with other events only what is held.
 	Nodes  []*nodes.Node
 	Queues map[string]queue.QueueState
+	// Reservations by ID; nil for one that is deleted.
+	Reservations map[string]*queue.Reservation
 
 	// Forgotten jobs lose their rows; their events and charges stay.
 	Forgotten []queue.JobID

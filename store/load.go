@@ -17,9 +17,12 @@ import (
 
 // State is all that a Book is restored from. It is the caller's alone.
 type State struct {
-	Jobs    []*queue.Job  // by number, all their elements filled in
-	Nodes   []*nodes.Node // by id, with nothing held: Book.Restore counts that from the live attempts
-	Queues  map[string]queue.QueueState
+	Jobs   []*queue.Job  // by number, all their elements filled in
+	Nodes  []*nodes.Node // by id, with nothing held: Book.Restore counts that from the live attempts
+	Queues map[string]queue.QueueState
+	// Reservations are for Book.RestoreReservations, by ID.
+	Reservations []*queue.Reservation
+
 	LastSeq int64       // of the last event
 	LastJob queue.JobID // the highest number ever given, also to jobs that are forgotten
 }
@@ -41,6 +44,9 @@ func (s *Store) Load(ctx context.Context) (*State, error) {
 			return err
 		}
 		if err := st.loadQueues(ctx, tx); err != nil {
+			return err
+		}
+		if err := st.loadReservations(ctx, tx); err != nil {
 			return err
 		}
 		if err := st.loadJobs(ctx, tx); err != nil {

@@ -71,6 +71,10 @@ func (w *writer) batch(events ...queue.Event) *store.Batch {
 	for name := range d.Queues {
 		b.Queues[name] = w.book.Queues[name]
 	}
+	b.Reservations = map[string]*queue.Reservation{}
+	for id := range d.Reservations {
+		b.Reservations[id] = w.book.Reservations[id]
+	}
 	b.Forgotten = d.Forgotten
 	return b
 }
@@ -90,6 +94,9 @@ func restored(t testing.TB, s *store.Store) *queue.Book {
 		t.Fatal(err)
 	}
 	b := queue.NewBook()
+	if err := b.RestoreReservations(st.Reservations); err != nil {
+		t.Fatal(err)
+	}
 	if err := b.Restore(st.Jobs, st.Nodes, st.Queues, st.LastSeq, st.LastJob); err != nil {
 		t.Fatal(err)
 	}
@@ -134,6 +141,7 @@ func dump(t testing.TB, b *queue.Book) string {
 		put("node", b.Nodes[id])
 	}
 	put("queues", b.Queues)
+	put("reservations", b.Reservations)
 	return out.String()
 }
 

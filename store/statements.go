@@ -121,6 +121,7 @@ func prepare(b *Batch) (*statements, error) {
 	st.addSlices(d.taken)
 	st.addCharges(d.charges)
 	st.addQueues(b.Queues)
+	st.addReservations(enc, b.Reservations)
 	if len(b.Forgotten) > 0 {
 		ids := make([]int64, len(b.Forgotten))
 		for i, id := range b.Forgotten {

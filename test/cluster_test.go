@@ -342,6 +342,24 @@ func (c *cluster) pids(word string) []int {
 	return out
 }
 
+// killDaemon kills batchd and waits until batchd dev has started it again.
+func (c *cluster) killDaemon() error {
+	const word = "batchd --config"
+	old := c.pids(word)
+	if len(old) != 1 {
+		return fmt.Errorf("batchd is %v", old)
+	}
+	if err := syscall.Kill(old[0], syscall.SIGKILL); err != nil {
+		return err
+	}
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		if now := c.pids(word); len(now) == 1 && now[0] != old[0] {
+			return nil
+		}
+	}
+	return fmt.Errorf("batchd is not started again after %s", patience)
+}
+
 func (c *cluster) logTail() string {
 	data, _ := os.ReadFile(c.log.Name())
 	return "the end of its log:\n" + string(data[max(0, len(data)-4000):])

@@ -71,7 +71,7 @@ func waitstate(ts *testscript.TestScript, neg bool, args []string) {
 //	[exit 3]       when it was not 0
 //	## words       a comment
 //
-// In commands $J1, $J2 … are the jobs that the script has submitted, $J the last; "waitstate JOB STATE" and
+// "restart batchd" kills it and waits until it answers again. In commands $J1, $J2 … are the jobs that the script has submitted, $J the last; "waitstate JOB STATE" and
 // "waitfile FILE" are known too.
 func transcript(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
@@ -108,6 +108,13 @@ func step(ts *testscript.TestScript, known *ids, line string) string {
 		return ts.Getenv(name)
 	}))
 	switch {
+	case line == "restart batchd":
+		ts.Check(c.killDaemon())
+		_, errs, code := c.try("/", "lsid") // tries until it answers; what it says meanwhile is no matter
+		if code != 0 {
+			ts.Fatalf("batchd does not answer again: %s", errs)
+		}
+		return ""
 	case len(words) == 3 && words[0] == "waitstate":
 		ts.Check(c.waitState(strings.Trim(words[1], `'"`), words[2]))
 		return ""

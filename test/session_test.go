@@ -196,20 +196,8 @@ func TestSessionSurvivesTheDaemon(t *testing.T) {
 	s.expect("<<Starting on ")
 	s.send("VALUE=kept; echo be''gun\n")
 	s.expect("begun")
-	pids := c.pids("batchd --config")
-	if len(pids) != 1 {
-		t.Fatalf("batchd is %v", pids)
-	}
-	if err := syscall.Kill(pids[0], syscall.SIGKILL); err != nil {
+	if err := c.killDaemon(); err != nil {
 		t.Fatal(err)
-	}
-	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
-		if now := c.pids("batchd --config"); len(now) == 1 && now[0] != pids[0] {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("batchd is not started again")
-		}
 	}
 	// Typed before bsub is back it is kept, and sent then.
 	s.send("echo value is $VALUE; exit 4\n")

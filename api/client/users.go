@@ -112,11 +112,24 @@ func (u *Users) Control(ctx context.Context, c queue.Control) ([]queue.Outcome, 
 	return outcomes(res.Outcomes), err
 }
 
-// Admin changes hosts and queues, and makes tokens.
+// Admin changes hosts and queues, deletes reservations, and makes tokens.
 func (u *Users) Admin(ctx context.Context, a queue.AdminCommand) ([]queue.Outcome, error) {
 	var res pb.AdminResponse
 	err := u.unary(ctx, ifUnavailable, pbconnect.UsersAdminProcedure, wire.FromAdmin(a), &res)
 	return outcomes(res.Outcomes), err
+}
+
+// AddReservation makes an advance reservation and returns its ID.
+func (u *Users) AddReservation(ctx context.Context, q queue.ReservationRequest) (string, error) {
+	var res pb.AddReservationResponse
+	err := u.unary(ctx, ifUnavailable, pbconnect.UsersAddReservationProcedure, wire.FromReservationRequest(q), &res)
+	return res.Id, err
+}
+
+// Reservations lists advance reservations; none named are all.
+func (u *Users) Reservations(ctx context.Context, ids ...string) (*pb.ReservationsResponse, error) {
+	res := new(pb.ReservationsResponse)
+	return res, u.unary(ctx, always, pbconnect.UsersReservationsProcedure, &pb.ReservationsRequest{Ids: ids}, res)
 }
 
 func outcomes(in []*pb.Outcome) []queue.Outcome {

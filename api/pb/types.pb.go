@@ -75,6 +75,7 @@ type Spec struct {
 	Limits        map[string]int64       `protobuf:"bytes,46,rep,name=limits,proto3" json:"limits,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	ScriptHash    string                 `protobuf:"bytes,47,opt,name=script_hash,json=scriptHash,proto3" json:"script_hash,omitempty"`
 	EnvHash       string                 `protobuf:"bytes,48,opt,name=env_hash,json=envHash,proto3" json:"env_hash,omitempty"`
+	Reservation   string                 `protobuf:"bytes,49,opt,name=reservation,proto3" json:"reservation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -441,6 +442,13 @@ func (x *Spec) GetScriptHash() string {
 func (x *Spec) GetEnvHash() string {
 	if x != nil {
 		return x.EnvHash
+	}
+	return ""
+}
+
+func (x *Spec) GetReservation() string {
+	if x != nil {
+		return x.Reservation
 	}
 	return ""
 }
@@ -1101,6 +1109,227 @@ func (x *Allocation) GetExclusive() bool {
 	return false
 }
 
+// Reservation mirrors queue.Reservation; its comments are there.
+type Reservation struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Users         []string               `protobuf:"bytes,2,rep,name=users,proto3" json:"users,omitempty"`
+	Groups        []*Group               `protobuf:"bytes,3,rep,name=groups,proto3" json:"groups,omitempty"`
+	Creator       string                 `protobuf:"bytes,4,opt,name=creator,proto3" json:"creator,omitempty"`
+	Description   string                 `protobuf:"bytes,5,opt,name=description,proto3" json:"description,omitempty"`
+	Begin         int64                  `protobuf:"varint,6,opt,name=begin,proto3" json:"begin,omitempty"`
+	End           int64                  `protobuf:"varint,7,opt,name=end,proto3" json:"end,omitempty"`
+	Recurring     *TimeWindow            `protobuf:"bytes,8,opt,name=recurring,proto3" json:"recurring,omitempty"`
+	Shares        []*Allocation          `protobuf:"bytes,9,rep,name=shares,proto3" json:"shares,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Reservation) Reset() {
+	*x = Reservation{}
+	mi := &file_fairslice_v1_types_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Reservation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Reservation) ProtoMessage() {}
+
+func (x *Reservation) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_types_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Reservation.ProtoReflect.Descriptor instead.
+func (*Reservation) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_types_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Reservation) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Reservation) GetUsers() []string {
+	if x != nil {
+		return x.Users
+	}
+	return nil
+}
+
+func (x *Reservation) GetGroups() []*Group {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+func (x *Reservation) GetCreator() string {
+	if x != nil {
+		return x.Creator
+	}
+	return ""
+}
+
+func (x *Reservation) GetDescription() string {
+	if x != nil {
+		return x.Description
+	}
+	return ""
+}
+
+func (x *Reservation) GetBegin() int64 {
+	if x != nil {
+		return x.Begin
+	}
+	return 0
+}
+
+func (x *Reservation) GetEnd() int64 {
+	if x != nil {
+		return x.End
+	}
+	return 0
+}
+
+func (x *Reservation) GetRecurring() *TimeWindow {
+	if x != nil {
+		return x.Recurring
+	}
+	return nil
+}
+
+func (x *Reservation) GetShares() []*Allocation {
+	if x != nil {
+		return x.Shares
+	}
+	return nil
+}
+
+type Group struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Gid           int32                  `protobuf:"varint,2,opt,name=gid,proto3" json:"gid,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Group) Reset() {
+	*x = Group{}
+	mi := &file_fairslice_v1_types_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Group) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Group) ProtoMessage() {}
+
+func (x *Group) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_types_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Group.ProtoReflect.Descriptor instead.
+func (*Group) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_types_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Group) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Group) GetGid() int32 {
+	if x != nil {
+		return x.Gid
+	}
+	return 0
+}
+
+type TimeWindow struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Daily         bool                   `protobuf:"varint,1,opt,name=daily,proto3" json:"daily,omitempty"`
+	Begin         int32                  `protobuf:"varint,2,opt,name=begin,proto3" json:"begin,omitempty"` // minutes of the wall clock since Sunday 0:00, or since 0:00
+	End           int32                  `protobuf:"varint,3,opt,name=end,proto3" json:"end,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TimeWindow) Reset() {
+	*x = TimeWindow{}
+	mi := &file_fairslice_v1_types_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TimeWindow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TimeWindow) ProtoMessage() {}
+
+func (x *TimeWindow) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_types_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TimeWindow.ProtoReflect.Descriptor instead.
+func (*TimeWindow) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_types_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *TimeWindow) GetDaily() bool {
+	if x != nil {
+		return x.Daily
+	}
+	return false
+}
+
+func (x *TimeWindow) GetBegin() int32 {
+	if x != nil {
+		return x.Begin
+	}
+	return 0
+}
+
+func (x *TimeWindow) GetEnd() int32 {
+	if x != nil {
+		return x.End
+	}
+	return 0
+}
+
 type Usage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Cpu           int64                  `protobuf:"varint,1,opt,name=cpu,proto3" json:"cpu,omitempty"`
@@ -1121,7 +1350,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_fairslice_v1_types_proto_msgTypes[9]
+	mi := &file_fairslice_v1_types_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1133,7 +1362,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_types_proto_msgTypes[9]
+	mi := &file_fairslice_v1_types_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1146,7 +1375,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_types_proto_rawDescGZIP(), []int{9}
+	return file_fairslice_v1_types_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Usage) GetCpu() int64 {
@@ -1251,7 +1480,7 @@ type GPU struct {
 
 func (x *GPU) Reset() {
 	*x = GPU{}
-	mi := &file_fairslice_v1_types_proto_msgTypes[10]
+	mi := &file_fairslice_v1_types_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1263,7 +1492,7 @@ func (x *GPU) String() string {
 func (*GPU) ProtoMessage() {}
 
 func (x *GPU) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_types_proto_msgTypes[10]
+	mi := &file_fairslice_v1_types_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1276,7 +1505,7 @@ func (x *GPU) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GPU.ProtoReflect.Descriptor instead.
 func (*GPU) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_types_proto_rawDescGZIP(), []int{10}
+	return file_fairslice_v1_types_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GPU) GetIndex() int32 {
@@ -1379,7 +1608,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_fairslice_v1_types_proto_msgTypes[11]
+	mi := &file_fairslice_v1_types_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1391,7 +1620,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_types_proto_msgTypes[11]
+	mi := &file_fairslice_v1_types_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1404,7 +1633,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_types_proto_rawDescGZIP(), []int{11}
+	return file_fairslice_v1_types_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Node) GetId() string {
@@ -1565,7 +1794,7 @@ var File_fairslice_v1_types_proto protoreflect.FileDescriptor
 
 const file_fairslice_v1_types_proto_rawDesc = "" +
 	"\n" +
-	"\x18fairslice/v1/types.proto\x12\ffairslice.v1\"\xa3\v\n" +
+	"\x18fairslice/v1/types.proto\x12\ffairslice.v1\"\xc5\v\n" +
 	"\x04Spec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12)\n" +
 	"\x05array\x18\x02 \x01(\v2\x13.fairslice.v1.ArrayR\x05array\x12 \n" +
@@ -1621,7 +1850,8 @@ const file_fairslice_v1_types_proto_rawDesc = "" +
 	"\x06limits\x18. \x03(\v2\x1e.fairslice.v1.Spec.LimitsEntryR\x06limits\x12\x1f\n" +
 	"\vscript_hash\x18/ \x01(\tR\n" +
 	"scriptHash\x12\x19\n" +
-	"\benv_hash\x180 \x01(\tR\aenvHash\x1a9\n" +
+	"\benv_hash\x180 \x01(\tR\aenvHash\x12 \n" +
+	"\vreservation\x181 \x01(\tR\vreservation\x1a9\n" +
 	"\vLimitsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"J\n" +
@@ -1687,7 +1917,25 @@ const file_fairslice_v1_types_proto_rawDesc = "" +
 	"\x06memory\x18\x03 \x01(\x03R\x06memory\x12+\n" +
 	"\x06slices\x18\x04 \x03(\v2\x13.fairslice.v1.SliceR\x06slices\x12 \n" +
 	"\vconsumables\x18\x05 \x01(\tR\vconsumables\x12\x1c\n" +
-	"\texclusive\x18\x06 \x01(\bR\texclusive\"\xc1\x02\n" +
+	"\texclusive\x18\x06 \x01(\bR\texclusive\"\xae\x02\n" +
+	"\vReservation\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
+	"\x05users\x18\x02 \x03(\tR\x05users\x12+\n" +
+	"\x06groups\x18\x03 \x03(\v2\x13.fairslice.v1.GroupR\x06groups\x12\x18\n" +
+	"\acreator\x18\x04 \x01(\tR\acreator\x12 \n" +
+	"\vdescription\x18\x05 \x01(\tR\vdescription\x12\x14\n" +
+	"\x05begin\x18\x06 \x01(\x03R\x05begin\x12\x10\n" +
+	"\x03end\x18\a \x01(\x03R\x03end\x126\n" +
+	"\trecurring\x18\b \x01(\v2\x18.fairslice.v1.TimeWindowR\trecurring\x120\n" +
+	"\x06shares\x18\t \x03(\v2\x18.fairslice.v1.AllocationR\x06shares\"-\n" +
+	"\x05Group\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
+	"\x03gid\x18\x02 \x01(\x05R\x03gid\"J\n" +
+	"\n" +
+	"TimeWindow\x12\x14\n" +
+	"\x05daily\x18\x01 \x01(\bR\x05daily\x12\x14\n" +
+	"\x05begin\x18\x02 \x01(\x05R\x05begin\x12\x10\n" +
+	"\x03end\x18\x03 \x01(\x05R\x03end\"\xc1\x02\n" +
 	"\x05Usage\x12\x10\n" +
 	"\x03cpu\x18\x01 \x01(\x03R\x03cpu\x12\x19\n" +
 	"\buser_cpu\x18\x02 \x01(\x03R\auserCpu\x12\x17\n" +
@@ -1757,38 +2005,44 @@ func file_fairslice_v1_types_proto_rawDescGZIP() []byte {
 	return file_fairslice_v1_types_proto_rawDescData
 }
 
-var file_fairslice_v1_types_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_fairslice_v1_types_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_fairslice_v1_types_proto_goTypes = []any{
-	(*Spec)(nil),       // 0: fairslice.v1.Spec
-	(*Array)(nil),      // 1: fairslice.v1.Array
-	(*Range)(nil),      // 2: fairslice.v1.Range
-	(*HostWish)(nil),   // 3: fairslice.v1.HostWish
-	(*ResReq)(nil),     // 4: fairslice.v1.ResReq
-	(*GPUOption)(nil),  // 5: fairslice.v1.GPUOption
-	(*Identity)(nil),   // 6: fairslice.v1.Identity
-	(*Slice)(nil),      // 7: fairslice.v1.Slice
-	(*Allocation)(nil), // 8: fairslice.v1.Allocation
-	(*Usage)(nil),      // 9: fairslice.v1.Usage
-	(*GPU)(nil),        // 10: fairslice.v1.GPU
-	(*Node)(nil),       // 11: fairslice.v1.Node
-	nil,                // 12: fairslice.v1.Spec.LimitsEntry
-	nil,                // 13: fairslice.v1.ResReq.ConsumablesEntry
+	(*Spec)(nil),        // 0: fairslice.v1.Spec
+	(*Array)(nil),       // 1: fairslice.v1.Array
+	(*Range)(nil),       // 2: fairslice.v1.Range
+	(*HostWish)(nil),    // 3: fairslice.v1.HostWish
+	(*ResReq)(nil),      // 4: fairslice.v1.ResReq
+	(*GPUOption)(nil),   // 5: fairslice.v1.GPUOption
+	(*Identity)(nil),    // 6: fairslice.v1.Identity
+	(*Slice)(nil),       // 7: fairslice.v1.Slice
+	(*Allocation)(nil),  // 8: fairslice.v1.Allocation
+	(*Reservation)(nil), // 9: fairslice.v1.Reservation
+	(*Group)(nil),       // 10: fairslice.v1.Group
+	(*TimeWindow)(nil),  // 11: fairslice.v1.TimeWindow
+	(*Usage)(nil),       // 12: fairslice.v1.Usage
+	(*GPU)(nil),         // 13: fairslice.v1.GPU
+	(*Node)(nil),        // 14: fairslice.v1.Node
+	nil,                 // 15: fairslice.v1.Spec.LimitsEntry
+	nil,                 // 16: fairslice.v1.ResReq.ConsumablesEntry
 }
 var file_fairslice_v1_types_proto_depIdxs = []int32{
 	1,  // 0: fairslice.v1.Spec.array:type_name -> fairslice.v1.Array
 	4,  // 1: fairslice.v1.Spec.resources:type_name -> fairslice.v1.ResReq
 	5,  // 2: fairslice.v1.Spec.gpu_request:type_name -> fairslice.v1.GPUOption
 	3,  // 3: fairslice.v1.Spec.hosts:type_name -> fairslice.v1.HostWish
-	12, // 4: fairslice.v1.Spec.limits:type_name -> fairslice.v1.Spec.LimitsEntry
+	15, // 4: fairslice.v1.Spec.limits:type_name -> fairslice.v1.Spec.LimitsEntry
 	2,  // 5: fairslice.v1.Array.ranges:type_name -> fairslice.v1.Range
-	13, // 6: fairslice.v1.ResReq.consumables:type_name -> fairslice.v1.ResReq.ConsumablesEntry
+	16, // 6: fairslice.v1.ResReq.consumables:type_name -> fairslice.v1.ResReq.ConsumablesEntry
 	7,  // 7: fairslice.v1.Allocation.slices:type_name -> fairslice.v1.Slice
-	10, // 8: fairslice.v1.Node.gpus:type_name -> fairslice.v1.GPU
-	9,  // [9:9] is the sub-list for method output_type
-	9,  // [9:9] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	10, // 8: fairslice.v1.Reservation.groups:type_name -> fairslice.v1.Group
+	11, // 9: fairslice.v1.Reservation.recurring:type_name -> fairslice.v1.TimeWindow
+	8,  // 10: fairslice.v1.Reservation.shares:type_name -> fairslice.v1.Allocation
+	13, // 11: fairslice.v1.Node.gpus:type_name -> fairslice.v1.GPU
+	12, // [12:12] is the sub-list for method output_type
+	12, // [12:12] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_fairslice_v1_types_proto_init() }
@@ -1802,7 +2056,7 @@ func file_fairslice_v1_types_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fairslice_v1_types_proto_rawDesc), len(file_fairslice_v1_types_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -2998,7 +2998,7 @@ func (x *WhyJob) GetPlannedAt() int64 {
 
 type AdminRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// hopen, hclose, qopen, qclose, qact, qinact, reconfig, token
+	// hopen, hclose, qopen, qclose, qact, qinact, reconfig, token, rsvdel
 	Op            string   `protobuf:"bytes,1,opt,name=op,proto3" json:"op,omitempty"`
 	Names         []string `protobuf:"bytes,2,rep,name=names,proto3" json:"names,omitempty"`
 	Reason        string   `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -3097,6 +3097,387 @@ func (*AdminResponse) Descriptor() ([]byte, []int) {
 func (x *AdminResponse) GetOutcomes() []*Outcome {
 	if x != nil {
 		return x.Outcomes
+	}
+	return nil
+}
+
+// AddReservationRequest mirrors queue.ReservationRequest; its comments are there.
+type AddReservationRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Users         []string               `protobuf:"bytes,2,rep,name=users,proto3" json:"users,omitempty"` // of users, or of groups where there is no such user
+	Groups        []string               `protobuf:"bytes,3,rep,name=groups,proto3" json:"groups,omitempty"`
+	System        bool                   `protobuf:"varint,4,opt,name=system,proto3" json:"system,omitempty"`
+	Hosts         string                 `protobuf:"bytes,5,opt,name=hosts,proto3" json:"hosts,omitempty"`
+	Slots         int32                  `protobuf:"varint,6,opt,name=slots,proto3" json:"slots,omitempty"`
+	WholeHosts    bool                   `protobuf:"varint,7,opt,name=whole_hosts,json=wholeHosts,proto3" json:"whole_hosts,omitempty"`
+	Gpu           string                 `protobuf:"bytes,8,opt,name=gpu,proto3" json:"gpu,omitempty"`
+	Begin         string                 `protobuf:"bytes,9,opt,name=begin,proto3" json:"begin,omitempty"`
+	End           string                 `protobuf:"bytes,10,opt,name=end,proto3" json:"end,omitempty"`
+	Window        string                 `protobuf:"bytes,11,opt,name=window,proto3" json:"window,omitempty"`
+	Description   string                 `protobuf:"bytes,12,opt,name=description,proto3" json:"description,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AddReservationRequest) Reset() {
+	*x = AddReservationRequest{}
+	mi := &file_fairslice_v1_users_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AddReservationRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AddReservationRequest) ProtoMessage() {}
+
+func (x *AddReservationRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_users_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AddReservationRequest.ProtoReflect.Descriptor instead.
+func (*AddReservationRequest) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *AddReservationRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *AddReservationRequest) GetUsers() []string {
+	if x != nil {
+		return x.Users
+	}
+	return nil
+}
+
+func (x *AddReservationRequest) GetGroups() []string {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+func (x *AddReservationRequest) GetSystem() bool {
+	if x != nil {
+		return x.System
+	}
+	return false
+}
+
+func (x *AddReservationRequest) GetHosts() string {
+	if x != nil {
+		return x.Hosts
+	}
+	return ""
+}
+
+func (x *AddReservationRequest) GetSlots() int32 {
+	if x != nil {
+		return x.Slots
+	}
+	return 0
+}
+
+func (x *AddReservationRequest) GetWholeHosts() bool {
+	if x != nil {
+		return x.WholeHosts
+	}
+	return false
+}
+
+func (x *AddReservationRequest) GetGpu() string {
+	if x != nil {
+		return x.Gpu
+	}
+	return ""
+}
+
+func (x *AddReservationRequest) GetBegin() string {
+	if x != nil {
+		return x.Begin
+	}
+	return ""
+}
+
+func (x *AddReservationRequest) GetEnd() string {
+	if x != nil {
+		return x.End
+	}
+	return ""
+}
+
+func (x *AddReservationRequest) GetWindow() string {
+	if x != nil {
+		return x.Window
+	}
+	return ""
+}
+
+func (x *AddReservationRequest) GetDescription() string {
+	if x != nil {
+		return x.Description
+	}
+	return ""
+}
+
+type AddReservationResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AddReservationResponse) Reset() {
+	*x = AddReservationResponse{}
+	mi := &file_fairslice_v1_users_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AddReservationResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AddReservationResponse) ProtoMessage() {}
+
+func (x *AddReservationResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_users_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AddReservationResponse.ProtoReflect.Descriptor instead.
+func (*AddReservationResponse) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *AddReservationResponse) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+type ReservationsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Ids           []string               `protobuf:"bytes,1,rep,name=ids,proto3" json:"ids,omitempty"` // none: all
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReservationsRequest) Reset() {
+	*x = ReservationsRequest{}
+	mi := &file_fairslice_v1_users_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReservationsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReservationsRequest) ProtoMessage() {}
+
+func (x *ReservationsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_users_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReservationsRequest.ProtoReflect.Descriptor instead.
+func (*ReservationsRequest) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *ReservationsRequest) GetIds() []string {
+	if x != nil {
+		return x.Ids
+	}
+	return nil
+}
+
+type ReservationsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Reservations  []*ListedReservation   `protobuf:"bytes,1,rep,name=reservations,proto3" json:"reservations,omitempty"`
+	NotFound      []string               `protobuf:"bytes,2,rep,name=not_found,json=notFound,proto3" json:"not_found,omitempty"`
+	TimeZone      string                 `protobuf:"bytes,3,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"` // of recurring windows
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReservationsResponse) Reset() {
+	*x = ReservationsResponse{}
+	mi := &file_fairslice_v1_users_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReservationsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReservationsResponse) ProtoMessage() {}
+
+func (x *ReservationsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_users_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReservationsResponse.ProtoReflect.Descriptor instead.
+func (*ReservationsResponse) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *ReservationsResponse) GetReservations() []*ListedReservation {
+	if x != nil {
+		return x.Reservations
+	}
+	return nil
+}
+
+func (x *ReservationsResponse) GetNotFound() []string {
+	if x != nil {
+		return x.NotFound
+	}
+	return nil
+}
+
+func (x *ReservationsResponse) GetTimeZone() string {
+	if x != nil {
+		return x.TimeZone
+	}
+	return ""
+}
+
+type ListedReservation struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Reservation   *Reservation           `protobuf:"bytes,1,opt,name=reservation,proto3" json:"reservation,omitempty"`
+	Begin         int64                  `protobuf:"varint,2,opt,name=begin,proto3" json:"begin,omitempty"` // of the window that is open, or else of the next
+	End           int64                  `protobuf:"varint,3,opt,name=end,proto3" json:"end,omitempty"`
+	Open          bool                   `protobuf:"varint,4,opt,name=open,proto3" json:"open,omitempty"`
+	UsedSlots     []int32                `protobuf:"varint,5,rep,packed,name=used_slots,json=usedSlots,proto3" json:"used_slots,omitempty"` // by its running jobs, of each share
+	Pending       []int64                `protobuf:"varint,6,rep,packed,name=pending,proto3" json:"pending,omitempty"`                      // its jobs, by what their elements are
+	Running       []int64                `protobuf:"varint,7,rep,packed,name=running,proto3" json:"running,omitempty"`
+	Suspended     []int64                `protobuf:"varint,8,rep,packed,name=suspended,proto3" json:"suspended,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListedReservation) Reset() {
+	*x = ListedReservation{}
+	mi := &file_fairslice_v1_users_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListedReservation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListedReservation) ProtoMessage() {}
+
+func (x *ListedReservation) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_users_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListedReservation.ProtoReflect.Descriptor instead.
+func (*ListedReservation) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *ListedReservation) GetReservation() *Reservation {
+	if x != nil {
+		return x.Reservation
+	}
+	return nil
+}
+
+func (x *ListedReservation) GetBegin() int64 {
+	if x != nil {
+		return x.Begin
+	}
+	return 0
+}
+
+func (x *ListedReservation) GetEnd() int64 {
+	if x != nil {
+		return x.End
+	}
+	return 0
+}
+
+func (x *ListedReservation) GetOpen() bool {
+	if x != nil {
+		return x.Open
+	}
+	return false
+}
+
+func (x *ListedReservation) GetUsedSlots() []int32 {
+	if x != nil {
+		return x.UsedSlots
+	}
+	return nil
+}
+
+func (x *ListedReservation) GetPending() []int64 {
+	if x != nil {
+		return x.Pending
+	}
+	return nil
+}
+
+func (x *ListedReservation) GetRunning() []int64 {
+	if x != nil {
+		return x.Running
+	}
+	return nil
+}
+
+func (x *ListedReservation) GetSuspended() []int64 {
+	if x != nil {
+		return x.Suspended
 	}
 	return nil
 }
@@ -3365,7 +3746,40 @@ const file_fairslice_v1_users_proto_rawDesc = "" +
 	"\x05names\x18\x02 \x03(\tR\x05names\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\"B\n" +
 	"\rAdminResponse\x121\n" +
-	"\boutcomes\x18\x01 \x03(\v2\x15.fairslice.v1.OutcomeR\boutcomes2\xba\x06\n" +
+	"\boutcomes\x18\x01 \x03(\v2\x15.fairslice.v1.OutcomeR\boutcomes\"\xb2\x02\n" +
+	"\x15AddReservationRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05users\x18\x02 \x03(\tR\x05users\x12\x16\n" +
+	"\x06groups\x18\x03 \x03(\tR\x06groups\x12\x16\n" +
+	"\x06system\x18\x04 \x01(\bR\x06system\x12\x14\n" +
+	"\x05hosts\x18\x05 \x01(\tR\x05hosts\x12\x14\n" +
+	"\x05slots\x18\x06 \x01(\x05R\x05slots\x12\x1f\n" +
+	"\vwhole_hosts\x18\a \x01(\bR\n" +
+	"wholeHosts\x12\x10\n" +
+	"\x03gpu\x18\b \x01(\tR\x03gpu\x12\x14\n" +
+	"\x05begin\x18\t \x01(\tR\x05begin\x12\x10\n" +
+	"\x03end\x18\n" +
+	" \x01(\tR\x03end\x12\x16\n" +
+	"\x06window\x18\v \x01(\tR\x06window\x12 \n" +
+	"\vdescription\x18\f \x01(\tR\vdescription\"(\n" +
+	"\x16AddReservationResponse\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"'\n" +
+	"\x13ReservationsRequest\x12\x10\n" +
+	"\x03ids\x18\x01 \x03(\tR\x03ids\"\x95\x01\n" +
+	"\x14ReservationsResponse\x12C\n" +
+	"\freservations\x18\x01 \x03(\v2\x1f.fairslice.v1.ListedReservationR\freservations\x12\x1b\n" +
+	"\tnot_found\x18\x02 \x03(\tR\bnotFound\x12\x1b\n" +
+	"\ttime_zone\x18\x03 \x01(\tR\btimeZone\"\xfd\x01\n" +
+	"\x11ListedReservation\x12;\n" +
+	"\vreservation\x18\x01 \x01(\v2\x19.fairslice.v1.ReservationR\vreservation\x12\x14\n" +
+	"\x05begin\x18\x02 \x01(\x03R\x05begin\x12\x10\n" +
+	"\x03end\x18\x03 \x01(\x03R\x03end\x12\x12\n" +
+	"\x04open\x18\x04 \x01(\bR\x04open\x12\x1d\n" +
+	"\n" +
+	"used_slots\x18\x05 \x03(\x05R\tusedSlots\x12\x18\n" +
+	"\apending\x18\x06 \x03(\x03R\apending\x12\x18\n" +
+	"\arunning\x18\a \x03(\x03R\arunning\x12\x1c\n" +
+	"\tsuspended\x18\b \x03(\x03R\tsuspended2\xee\a\n" +
 	"\x05Users\x12C\n" +
 	"\x06Submit\x12\x1b.fairslice.v1.SubmitRequest\x1a\x1c.fairslice.v1.SubmitResponse\x12?\n" +
 	"\x04Jobs\x12\x19.fairslice.v1.JobsRequest\x1a\x1a.fairslice.v1.JobsResponse0\x01\x12F\n" +
@@ -3378,7 +3792,9 @@ const file_fairslice_v1_users_proto_rawDesc = "" +
 	"\x05Hosts\x12\x1a.fairslice.v1.HostsRequest\x1a\x1b.fairslice.v1.HostsResponse\x12F\n" +
 	"\aCluster\x12\x1c.fairslice.v1.ClusterRequest\x1a\x1d.fairslice.v1.ClusterResponse\x12:\n" +
 	"\x03Why\x12\x18.fairslice.v1.WhyRequest\x1a\x19.fairslice.v1.WhyResponse\x12@\n" +
-	"\x05Admin\x12\x1a.fairslice.v1.AdminRequest\x1a\x1b.fairslice.v1.AdminResponseB\x15Z\x13fairslice/api/pb;pbb\x06proto3"
+	"\x05Admin\x12\x1a.fairslice.v1.AdminRequest\x1a\x1b.fairslice.v1.AdminResponse\x12[\n" +
+	"\x0eAddReservation\x12#.fairslice.v1.AddReservationRequest\x1a$.fairslice.v1.AddReservationResponse\x12U\n" +
+	"\fReservations\x12!.fairslice.v1.ReservationsRequest\x1a\".fairslice.v1.ReservationsResponseB\x15Z\x13fairslice/api/pb;pbb\x06proto3"
 
 var (
 	file_fairslice_v1_users_proto_rawDescOnce sync.Once
@@ -3392,62 +3808,68 @@ func file_fairslice_v1_users_proto_rawDescGZIP() []byte {
 	return file_fairslice_v1_users_proto_rawDescData
 }
 
-var file_fairslice_v1_users_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
+var file_fairslice_v1_users_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
 var file_fairslice_v1_users_proto_goTypes = []any{
-	(*SubmitRequest)(nil),   // 0: fairslice.v1.SubmitRequest
-	(*SubmitResponse)(nil),  // 1: fairslice.v1.SubmitResponse
-	(*Selection)(nil),       // 2: fairslice.v1.Selection
-	(*JobsRequest)(nil),     // 3: fairslice.v1.JobsRequest
-	(*JobsResponse)(nil),    // 4: fairslice.v1.JobsResponse
-	(*Job)(nil),             // 5: fairslice.v1.Job
-	(*Counts)(nil),          // 6: fairslice.v1.Counts
-	(*Reason)(nil),          // 7: fairslice.v1.Reason
-	(*ControlRequest)(nil),  // 8: fairslice.v1.ControlRequest
-	(*Given)(nil),           // 9: fairslice.v1.Given
-	(*ControlResponse)(nil), // 10: fairslice.v1.ControlResponse
-	(*Outcome)(nil),         // 11: fairslice.v1.Outcome
-	(*WatchRequest)(nil),    // 12: fairslice.v1.WatchRequest
-	(*WatchResponse)(nil),   // 13: fairslice.v1.WatchResponse
-	(*AttachRequest)(nil),   // 14: fairslice.v1.AttachRequest
-	(*AttachOpen)(nil),      // 15: fairslice.v1.AttachOpen
-	(*WindowSize)(nil),      // 16: fairslice.v1.WindowSize
-	(*AttachResponse)(nil),  // 17: fairslice.v1.AttachResponse
-	(*PeekRequest)(nil),     // 18: fairslice.v1.PeekRequest
-	(*PeekResponse)(nil),    // 19: fairslice.v1.PeekResponse
-	(*HistoryRequest)(nil),  // 20: fairslice.v1.HistoryRequest
-	(*HistoryResponse)(nil), // 21: fairslice.v1.HistoryResponse
-	(*HistoryJob)(nil),      // 22: fairslice.v1.HistoryJob
-	(*Event)(nil),           // 23: fairslice.v1.Event
-	(*QueuesRequest)(nil),   // 24: fairslice.v1.QueuesRequest
-	(*QueuesResponse)(nil),  // 25: fairslice.v1.QueuesResponse
-	(*Queue)(nil),           // 26: fairslice.v1.Queue
-	(*HostsRequest)(nil),    // 27: fairslice.v1.HostsRequest
-	(*HostsResponse)(nil),   // 28: fairslice.v1.HostsResponse
-	(*Host)(nil),            // 29: fairslice.v1.Host
-	(*HeldSlice)(nil),       // 30: fairslice.v1.HeldSlice
-	(*ClusterRequest)(nil),  // 31: fairslice.v1.ClusterRequest
-	(*ClusterResponse)(nil), // 32: fairslice.v1.ClusterResponse
-	(*Param)(nil),           // 33: fairslice.v1.Param
-	(*WhyRequest)(nil),      // 34: fairslice.v1.WhyRequest
-	(*WhyResponse)(nil),     // 35: fairslice.v1.WhyResponse
-	(*WhyJob)(nil),          // 36: fairslice.v1.WhyJob
-	(*AdminRequest)(nil),    // 37: fairslice.v1.AdminRequest
-	(*AdminResponse)(nil),   // 38: fairslice.v1.AdminResponse
-	(*Spec)(nil),            // 39: fairslice.v1.Spec
-	(*Identity)(nil),        // 40: fairslice.v1.Identity
-	(*Allocation)(nil),      // 41: fairslice.v1.Allocation
-	(*Usage)(nil),           // 42: fairslice.v1.Usage
-	(*Node)(nil),            // 43: fairslice.v1.Node
-	(*Slice)(nil),           // 44: fairslice.v1.Slice
+	(*SubmitRequest)(nil),          // 0: fairslice.v1.SubmitRequest
+	(*SubmitResponse)(nil),         // 1: fairslice.v1.SubmitResponse
+	(*Selection)(nil),              // 2: fairslice.v1.Selection
+	(*JobsRequest)(nil),            // 3: fairslice.v1.JobsRequest
+	(*JobsResponse)(nil),           // 4: fairslice.v1.JobsResponse
+	(*Job)(nil),                    // 5: fairslice.v1.Job
+	(*Counts)(nil),                 // 6: fairslice.v1.Counts
+	(*Reason)(nil),                 // 7: fairslice.v1.Reason
+	(*ControlRequest)(nil),         // 8: fairslice.v1.ControlRequest
+	(*Given)(nil),                  // 9: fairslice.v1.Given
+	(*ControlResponse)(nil),        // 10: fairslice.v1.ControlResponse
+	(*Outcome)(nil),                // 11: fairslice.v1.Outcome
+	(*WatchRequest)(nil),           // 12: fairslice.v1.WatchRequest
+	(*WatchResponse)(nil),          // 13: fairslice.v1.WatchResponse
+	(*AttachRequest)(nil),          // 14: fairslice.v1.AttachRequest
+	(*AttachOpen)(nil),             // 15: fairslice.v1.AttachOpen
+	(*WindowSize)(nil),             // 16: fairslice.v1.WindowSize
+	(*AttachResponse)(nil),         // 17: fairslice.v1.AttachResponse
+	(*PeekRequest)(nil),            // 18: fairslice.v1.PeekRequest
+	(*PeekResponse)(nil),           // 19: fairslice.v1.PeekResponse
+	(*HistoryRequest)(nil),         // 20: fairslice.v1.HistoryRequest
+	(*HistoryResponse)(nil),        // 21: fairslice.v1.HistoryResponse
+	(*HistoryJob)(nil),             // 22: fairslice.v1.HistoryJob
+	(*Event)(nil),                  // 23: fairslice.v1.Event
+	(*QueuesRequest)(nil),          // 24: fairslice.v1.QueuesRequest
+	(*QueuesResponse)(nil),         // 25: fairslice.v1.QueuesResponse
+	(*Queue)(nil),                  // 26: fairslice.v1.Queue
+	(*HostsRequest)(nil),           // 27: fairslice.v1.HostsRequest
+	(*HostsResponse)(nil),          // 28: fairslice.v1.HostsResponse
+	(*Host)(nil),                   // 29: fairslice.v1.Host
+	(*HeldSlice)(nil),              // 30: fairslice.v1.HeldSlice
+	(*ClusterRequest)(nil),         // 31: fairslice.v1.ClusterRequest
+	(*ClusterResponse)(nil),        // 32: fairslice.v1.ClusterResponse
+	(*Param)(nil),                  // 33: fairslice.v1.Param
+	(*WhyRequest)(nil),             // 34: fairslice.v1.WhyRequest
+	(*WhyResponse)(nil),            // 35: fairslice.v1.WhyResponse
+	(*WhyJob)(nil),                 // 36: fairslice.v1.WhyJob
+	(*AdminRequest)(nil),           // 37: fairslice.v1.AdminRequest
+	(*AdminResponse)(nil),          // 38: fairslice.v1.AdminResponse
+	(*AddReservationRequest)(nil),  // 39: fairslice.v1.AddReservationRequest
+	(*AddReservationResponse)(nil), // 40: fairslice.v1.AddReservationResponse
+	(*ReservationsRequest)(nil),    // 41: fairslice.v1.ReservationsRequest
+	(*ReservationsResponse)(nil),   // 42: fairslice.v1.ReservationsResponse
+	(*ListedReservation)(nil),      // 43: fairslice.v1.ListedReservation
+	(*Spec)(nil),                   // 44: fairslice.v1.Spec
+	(*Identity)(nil),               // 45: fairslice.v1.Identity
+	(*Allocation)(nil),             // 46: fairslice.v1.Allocation
+	(*Usage)(nil),                  // 47: fairslice.v1.Usage
+	(*Node)(nil),                   // 48: fairslice.v1.Node
+	(*Slice)(nil),                  // 49: fairslice.v1.Slice
+	(*Reservation)(nil),            // 50: fairslice.v1.Reservation
 }
 var file_fairslice_v1_users_proto_depIdxs = []int32{
-	39, // 0: fairslice.v1.SubmitRequest.spec:type_name -> fairslice.v1.Spec
+	44, // 0: fairslice.v1.SubmitRequest.spec:type_name -> fairslice.v1.Spec
 	2,  // 1: fairslice.v1.JobsRequest.select:type_name -> fairslice.v1.Selection
 	5,  // 2: fairslice.v1.JobsResponse.jobs:type_name -> fairslice.v1.Job
-	40, // 3: fairslice.v1.Job.owner:type_name -> fairslice.v1.Identity
-	39, // 4: fairslice.v1.Job.spec:type_name -> fairslice.v1.Spec
-	41, // 5: fairslice.v1.Job.alloc:type_name -> fairslice.v1.Allocation
-	42, // 6: fairslice.v1.Job.usage:type_name -> fairslice.v1.Usage
+	45, // 3: fairslice.v1.Job.owner:type_name -> fairslice.v1.Identity
+	44, // 4: fairslice.v1.Job.spec:type_name -> fairslice.v1.Spec
+	46, // 5: fairslice.v1.Job.alloc:type_name -> fairslice.v1.Allocation
+	47, // 6: fairslice.v1.Job.usage:type_name -> fairslice.v1.Usage
 	7,  // 7: fairslice.v1.Job.reasons:type_name -> fairslice.v1.Reason
 	6,  // 8: fairslice.v1.Job.counts:type_name -> fairslice.v1.Counts
 	2,  // 9: fairslice.v1.ControlRequest.select:type_name -> fairslice.v1.Selection
@@ -3464,43 +3886,49 @@ var file_fairslice_v1_users_proto_depIdxs = []int32{
 	23, // 20: fairslice.v1.HistoryJob.events:type_name -> fairslice.v1.Event
 	26, // 21: fairslice.v1.QueuesResponse.queues:type_name -> fairslice.v1.Queue
 	29, // 22: fairslice.v1.HostsResponse.hosts:type_name -> fairslice.v1.Host
-	43, // 23: fairslice.v1.Host.node:type_name -> fairslice.v1.Node
+	48, // 23: fairslice.v1.Host.node:type_name -> fairslice.v1.Node
 	30, // 24: fairslice.v1.Host.slices:type_name -> fairslice.v1.HeldSlice
-	44, // 25: fairslice.v1.HeldSlice.slice:type_name -> fairslice.v1.Slice
+	49, // 25: fairslice.v1.HeldSlice.slice:type_name -> fairslice.v1.Slice
 	33, // 26: fairslice.v1.ClusterResponse.params:type_name -> fairslice.v1.Param
 	2,  // 27: fairslice.v1.WhyRequest.select:type_name -> fairslice.v1.Selection
 	36, // 28: fairslice.v1.WhyResponse.jobs:type_name -> fairslice.v1.WhyJob
 	5,  // 29: fairslice.v1.WhyJob.job:type_name -> fairslice.v1.Job
 	11, // 30: fairslice.v1.AdminResponse.outcomes:type_name -> fairslice.v1.Outcome
-	0,  // 31: fairslice.v1.Users.Submit:input_type -> fairslice.v1.SubmitRequest
-	3,  // 32: fairslice.v1.Users.Jobs:input_type -> fairslice.v1.JobsRequest
-	8,  // 33: fairslice.v1.Users.Control:input_type -> fairslice.v1.ControlRequest
-	12, // 34: fairslice.v1.Users.Watch:input_type -> fairslice.v1.WatchRequest
-	14, // 35: fairslice.v1.Users.Attach:input_type -> fairslice.v1.AttachRequest
-	18, // 36: fairslice.v1.Users.Peek:input_type -> fairslice.v1.PeekRequest
-	20, // 37: fairslice.v1.Users.History:input_type -> fairslice.v1.HistoryRequest
-	24, // 38: fairslice.v1.Users.Queues:input_type -> fairslice.v1.QueuesRequest
-	27, // 39: fairslice.v1.Users.Hosts:input_type -> fairslice.v1.HostsRequest
-	31, // 40: fairslice.v1.Users.Cluster:input_type -> fairslice.v1.ClusterRequest
-	34, // 41: fairslice.v1.Users.Why:input_type -> fairslice.v1.WhyRequest
-	37, // 42: fairslice.v1.Users.Admin:input_type -> fairslice.v1.AdminRequest
-	1,  // 43: fairslice.v1.Users.Submit:output_type -> fairslice.v1.SubmitResponse
-	4,  // 44: fairslice.v1.Users.Jobs:output_type -> fairslice.v1.JobsResponse
-	10, // 45: fairslice.v1.Users.Control:output_type -> fairslice.v1.ControlResponse
-	13, // 46: fairslice.v1.Users.Watch:output_type -> fairslice.v1.WatchResponse
-	17, // 47: fairslice.v1.Users.Attach:output_type -> fairslice.v1.AttachResponse
-	19, // 48: fairslice.v1.Users.Peek:output_type -> fairslice.v1.PeekResponse
-	21, // 49: fairslice.v1.Users.History:output_type -> fairslice.v1.HistoryResponse
-	25, // 50: fairslice.v1.Users.Queues:output_type -> fairslice.v1.QueuesResponse
-	28, // 51: fairslice.v1.Users.Hosts:output_type -> fairslice.v1.HostsResponse
-	32, // 52: fairslice.v1.Users.Cluster:output_type -> fairslice.v1.ClusterResponse
-	35, // 53: fairslice.v1.Users.Why:output_type -> fairslice.v1.WhyResponse
-	38, // 54: fairslice.v1.Users.Admin:output_type -> fairslice.v1.AdminResponse
-	43, // [43:55] is the sub-list for method output_type
-	31, // [31:43] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	43, // 31: fairslice.v1.ReservationsResponse.reservations:type_name -> fairslice.v1.ListedReservation
+	50, // 32: fairslice.v1.ListedReservation.reservation:type_name -> fairslice.v1.Reservation
+	0,  // 33: fairslice.v1.Users.Submit:input_type -> fairslice.v1.SubmitRequest
+	3,  // 34: fairslice.v1.Users.Jobs:input_type -> fairslice.v1.JobsRequest
+	8,  // 35: fairslice.v1.Users.Control:input_type -> fairslice.v1.ControlRequest
+	12, // 36: fairslice.v1.Users.Watch:input_type -> fairslice.v1.WatchRequest
+	14, // 37: fairslice.v1.Users.Attach:input_type -> fairslice.v1.AttachRequest
+	18, // 38: fairslice.v1.Users.Peek:input_type -> fairslice.v1.PeekRequest
+	20, // 39: fairslice.v1.Users.History:input_type -> fairslice.v1.HistoryRequest
+	24, // 40: fairslice.v1.Users.Queues:input_type -> fairslice.v1.QueuesRequest
+	27, // 41: fairslice.v1.Users.Hosts:input_type -> fairslice.v1.HostsRequest
+	31, // 42: fairslice.v1.Users.Cluster:input_type -> fairslice.v1.ClusterRequest
+	34, // 43: fairslice.v1.Users.Why:input_type -> fairslice.v1.WhyRequest
+	37, // 44: fairslice.v1.Users.Admin:input_type -> fairslice.v1.AdminRequest
+	39, // 45: fairslice.v1.Users.AddReservation:input_type -> fairslice.v1.AddReservationRequest
+	41, // 46: fairslice.v1.Users.Reservations:input_type -> fairslice.v1.ReservationsRequest
+	1,  // 47: fairslice.v1.Users.Submit:output_type -> fairslice.v1.SubmitResponse
+	4,  // 48: fairslice.v1.Users.Jobs:output_type -> fairslice.v1.JobsResponse
+	10, // 49: fairslice.v1.Users.Control:output_type -> fairslice.v1.ControlResponse
+	13, // 50: fairslice.v1.Users.Watch:output_type -> fairslice.v1.WatchResponse
+	17, // 51: fairslice.v1.Users.Attach:output_type -> fairslice.v1.AttachResponse
+	19, // 52: fairslice.v1.Users.Peek:output_type -> fairslice.v1.PeekResponse
+	21, // 53: fairslice.v1.Users.History:output_type -> fairslice.v1.HistoryResponse
+	25, // 54: fairslice.v1.Users.Queues:output_type -> fairslice.v1.QueuesResponse
+	28, // 55: fairslice.v1.Users.Hosts:output_type -> fairslice.v1.HostsResponse
+	32, // 56: fairslice.v1.Users.Cluster:output_type -> fairslice.v1.ClusterResponse
+	35, // 57: fairslice.v1.Users.Why:output_type -> fairslice.v1.WhyResponse
+	38, // 58: fairslice.v1.Users.Admin:output_type -> fairslice.v1.AdminResponse
+	40, // 59: fairslice.v1.Users.AddReservation:output_type -> fairslice.v1.AddReservationResponse
+	42, // 60: fairslice.v1.Users.Reservations:output_type -> fairslice.v1.ReservationsResponse
+	47, // [47:61] is the sub-list for method output_type
+	33, // [33:47] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_fairslice_v1_users_proto_init() }
@@ -3527,7 +3955,7 @@ func file_fairslice_v1_users_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fairslice_v1_users_proto_rawDesc), len(file_fairslice_v1_users_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   39,
+			NumMessages:   44,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

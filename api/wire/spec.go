@@ -24,6 +24,7 @@ func FromSpec(s *queue.Spec) *pb.Spec {
 		Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr, Overwrite: s.Overwrite, OverwriteErr: s.OverwriteE,
 		MailUser: s.MailUser, NotifyBegin: s.NotifyB, NotifyEnd: s.NotifyN, Umask: int32(s.Umask),
 		Interactive: string(s.Interactive), Rows: uint32(s.Rows), Cols: uint32(s.Cols), Term: s.Term, Limits: s.Limits,
+		Reservation: s.Reservation,
 	}
 }
 
@@ -43,6 +44,7 @@ func ToSpec(p *pb.Spec) *queue.Spec {
 		Stdin: p.Stdin, Stdout: p.Stdout, Stderr: p.Stderr, Overwrite: p.Overwrite, OverwriteE: p.OverwriteErr,
 		MailUser: p.MailUser, NotifyB: p.NotifyBegin, NotifyN: p.NotifyEnd, Umask: int(p.Umask),
 		Interactive: queue.Interactive(p.Interactive), Rows: uint16(p.Rows), Cols: uint16(p.Cols), Term: p.Term, Limits: p.Limits,
+		Reservation: p.Reservation,
 	}
 }
 

@@ -98,6 +98,13 @@ func TestEveryFieldSurvivesTheRoundTrip(t *testing.T) {
 	trip(t, filled(func(c *queue.Control) { c.By = queue.Identity{} }), FromControl, ToControl)
 	trip(t, filled(func(c *queue.AdminCommand) { c.By = queue.Identity{} }), FromAdmin, ToAdmin)
 	trip(t, filled[queue.Outcome](), FromOutcome, ToOutcome)
+	trip(t, filled[*queue.Reservation](), FromReservation, ToReservation)
+	trip(t, filled(func(q *queue.ReservationRequest) {
+		q.By = queue.Identity{}
+		for i := range q.Groups {
+			q.Groups[i].GID = 0 // a group's number is looked up where the reservation is made
+		}
+	}), FromReservationRequest, ToReservationRequest)
 	trip(t, filled[queue.Reason](), FromReason, ToReason)
 	trip(t, filled(func(a *queue.Assignment) { noAdmin(&a.Owner) }), FromAssignment, ToAssignment)
 	trip(t, filled[queue.Order](), FromOrder, ToOrder)

@@ -67,6 +67,11 @@ func (b *backend) Admin(ctx context.Context, a queue.AdminCommand) ([]queue.Outc
 	return out, speak(err)
 }
 
+func (b *backend) AddReservation(ctx context.Context, q queue.ReservationRequest) (string, error) {
+	id, err := b.Engine.AddReservation(ctx, q)
+	return id, speak(err)
+}
+
 // reconfigure reads the configuration again. A file with mistakes changes nothing.
 func (b *backend) reconfigure() ([]queue.Outcome, error) {
 	cfg, err := b.reload()
@@ -112,7 +117,7 @@ func engineConfig(cfg *etc.Config, log *slog.Logger) engine.Config {
 		DefaultImage: cfg.Container.DefaultImage, Binds: cfg.Container.Binds,
 		MaxArray: cfg.MaxJobArraySize, CleanPeriod: cfg.CleanPeriod, MemoryUnit: cfg.MemoryUnit(),
 		Consumables: cfg.ResourceNames(), JobReport: cfg.JobReport, RerunAfter: cfg.NodeTimeout, Location: cfg.Location(),
-		Logger: log.With("service", "engine"), Now: time.Now,
+		MaxStarts: cfg.Scheduler.MaxStarts, Logger: log.With("service", "engine"), Now: time.Now,
 		GPUCapacity: func(model string) nodes.Amount { return nodes.Amount(cfg.GPU.Capacity(model)) },
 		NodeSupply:  func(id nodes.ID) nodes.Consumables { return nodes.MakeConsumables(cfg.Supply(string(id))) },
 	}

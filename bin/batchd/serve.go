@@ -74,6 +74,9 @@ func lead(ctx context.Context, cfg *etc.Config, reload func() (*etc.Config, erro
 	if err := book.Restore(state.Jobs, state.Nodes, state.Queues, state.LastSeq, state.LastJob); err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
+	if err := book.RestoreReservations(state.Reservations); err != nil {
+		return fmt.Errorf("restore: %w", err)
+	}
 	hub := api.NewHub(api.HubConfig{Cluster: cfg.Cluster, HeartbeatEvery: cfg.Heartbeat, HeartbeatTimeout: cfg.NodeTimeout}, log)
 	eng := engine.New(engineConfig(cfg, log), &ledger{st, lease}, hub, book)
 	metrics := newMetrics(eng)
@@ -236,7 +239,7 @@ func (l *ledger) Commit(ctx context.Context, b *engine.Batch) error {
 		rows[i] = store.ElementRow(r)
 	}
 	err := l.Store.Commit(ctx, &store.Batch{Term: l.lease.Term(), Events: b.Events, Jobs: b.Jobs, Elements: rows,
-		Nodes: b.Nodes, Queues: b.Queues, Forgotten: b.Forgotten, Blobs: b.Blobs})
+		Nodes: b.Nodes, Queues: b.Queues, Reservations: b.Reservations, Forgotten: b.Forgotten, Blobs: b.Blobs})
 	if errors.Is(err, store.ErrStaleTerm) {
 		return fmt.Errorf("%w: %w", engine.ErrStale, err)
 	}

@@ -71,7 +71,7 @@ var rows = func() []row {
 	for _, list := range [][]row{
 		jobRows(), resourceRows(), fileRows(), timeRows(), limitRows(), sessionRows(),
 		unsupported(option.None, "XF", "IX", "pack"),
-		unsupported(option.Required, "f", "U", "g", "sla", "Q", "k", "a", "data", "hostfile", "Lp", "outdir", "is", "We", "wa", "wt", "freq"),
+		unsupported(option.Required, "f", "g", "sla", "Q", "k", "a", "data", "hostfile", "Lp", "outdir", "is", "We", "wa", "wt", "freq"),
 		accepted(option.None, "rnc", "ar", "tty"),
 		accepted(option.Required, "alloc_flags", "csm", "jsm", "step", "network", "core_isolation", "cn_cu", "cn_mem", "ln_mem", "ln_slots", "stage"),
 	} {
@@ -146,6 +146,7 @@ func resourceRows() []row {
 			mod(func(s *queue.Spec) { s.ResReq, s.Resources = "", queue.ResReq{} }),
 		value("m", "HOSTS", `hosts to run on: "host1 host2+2", first host "host1!"`, setWishes).
 			mod(func(s *queue.Spec) { s.Hosts = nil }),
+		text("U", "RESERVATION", "run in this advance reservation and nowhere else (brsvs lists them)", func(s *queue.Spec) *string { return &s.Reservation }),
 		flag("x", "whole hosts, shared with no other job", func(s *queue.Spec) { s.Exclusive = true }).
 			mod(func(s *queue.Spec) { s.Exclusive = false }),
 	}

@@ -9,9 +9,11 @@ import (
 	"fairslice/queue/bsub"
 )
 
-// adminEvent is what an administrator's word means for one host or queue; without a body, the text says why not.
+// adminEvent is what an administrator's word means for one host, queue or reservation; without a body, the text says why not.
 func (t *tx) adminEvent(c queue.AdminCommand, name string) (queue.Body, string) {
 	switch c.Op {
+	case "rsvdel":
+		return t.deleteReservation(name)
 	case "hopen", "hclose":
 		n := t.e.book.Nodes[nodes.ID(name)]
 		switch {

@@ -64,6 +64,8 @@ type Batch struct {
 	Queues    map[string]queue.QueueState
 	Forgotten []queue.JobID
 	Blobs     map[string][]byte
+
+	Reservations map[string]*queue.Reservation // by ID; nil for one that was deleted
 }
 
 // ElementRow is an element with its job.

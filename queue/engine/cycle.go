@@ -53,9 +53,10 @@ const (
 func (e *Engine) cycle(ctx context.Context) error {
 	began := time.Now()
 	snap := e.snapshot()
-	plan := backfill.Make(snap)
 	e.planMu.Lock()
-	e.plan, e.planAt = plan, snap.Now
+	e.planner, e.planAt = backfill.Load(snap), snap.Now
+	plan := e.planner.Plan(snap.Now)
+	e.plan = plan
 	e.planMu.Unlock()
 	e.stats.cycle(time.Since(began), len(snap.Pending), plan)
 	if len(plan.Starts) == 0 {
@@ -80,7 +81,7 @@ func (e *Engine) cycle(ctx context.Context) error {
 func (e *Engine) snapshot() *backfill.Snapshot {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
-	s := &backfill.Snapshot{Now: e.cfg().Now(), MaxStarts: e.cfg().MaxStarts, MaxForecasts: 64, Select: e.names.selects}
+	s := &backfill.Snapshot{Now: e.cfg().Now(), Policy: backfill.Policy{Protected: 1, MaxStarts: e.cfg().MaxStarts}, Select: e.names.selects}
 	for _, n := range e.book.Nodes {
 		s.Nodes = append(s.Nodes, n.Clone())
 	}
@@ -109,6 +110,7 @@ func (e *Engine) pending(now time.Time) []backfill.Pending {
 	slices.SortStableFunc(jobs, comparePending)
 	lim := e.newLimits()
 	shapes := map[queue.Shape]*queue.Shape{} // copies: the plan is made while the book changes
+	shared := map[*int]*backfill.Limit{}
 	out := make([]backfill.Pending, 0, len(jobs))
 	for _, j := range jobs {
 		indices := e.startable(j, now)
@@ -119,16 +121,20 @@ func (e *Engine) pending(now time.Time) []backfill.Pending {
 			shape := j.Plan
 			shapes[shape] = &shape
 		}
-		p := backfill.Pending{Job: j.ID, Shape: shapes[j.Plan], Indices: indices}
-		if left := lim.queues[j.Queue]; left != nil {
-			p.SlotLimits = append(p.SlotLimits, left)
+		p := backfill.Pending{Job: j.ID, Shape: shapes[j.Plan], User: j.Owner.User, Submitted: j.Submitted, Position: j.Position, Indices: indices}
+		limit := func(left *int) {
+			if left == nil {
+				return
+			}
+			if shared[left] == nil {
+				shared[left] = &backfill.Limit{Max: *left}
+			}
+			p.Limits = append(p.Limits, shared[left])
 		}
-		if left := lim.user(j); left != nil {
-			p.SlotLimits = append(p.SlotLimits, left)
-		}
+		limit(lim.queues[j.Queue])
+		limit(lim.user(j))
 		if a := j.Spec.Array; a != nil && a.Limit > 0 {
-			left := a.Limit - j.Live()
-			p.ElementLimit = &left
+			p.Limits = append(p.Limits, &backfill.Limit{Max: a.Limit - j.Live(), Elements: true})
 		}
 		out = append(out, p)
 	}

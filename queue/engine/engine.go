@@ -35,9 +35,10 @@ type Engine struct {
 	stopped  chan struct{}
 	wake     chan struct{} // something has changed that the planner should look at
 
-	planMu sync.RWMutex
-	plan   *backfill.Plan
-	planAt time.Time
+	planMu  sync.RWMutex
+	plan    *backfill.Plan
+	planner *backfill.Planner
+	planAt  time.Time
 
 	subs  subscriptions
 	blobs blobCache
@@ -277,6 +278,12 @@ func (e *Engine) rows(t *tx, d queue.Dirty) *Batch {
 		b.Queues = map[string]queue.QueueState{}
 		for name := range d.Queues {
 			b.Queues[name] = e.book.Queues[name]
+		}
+	}
+	if len(d.Reservations) > 0 {
+		b.Reservations = map[string]*queue.Reservation{}
+		for id := range d.Reservations {
+			b.Reservations[id] = e.book.Reservations[id]
 		}
 	}
 	return b

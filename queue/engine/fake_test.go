@@ -34,11 +34,12 @@ type memory struct {
 	nodes    map[nodes.ID][]byte
 	queues   map[string]queue.QueueState
 	blobs    map[string][]byte
+	reserved map[string][]byte
 }
 
 func newMemory() *memory {
 	return &memory{jobs: map[queue.JobID][]byte{}, elements: map[queue.ElementID][]byte{}, nodes: map[nodes.ID][]byte{},
-		queues: map[string]queue.QueueState{}, blobs: map[string][]byte{}}
+		queues: map[string]queue.QueueState{}, blobs: map[string][]byte{}, reserved: map[string][]byte{}}
 }
 
 func (m *memory) Commit(_ context.Context, b *engine.Batch) error {
@@ -77,6 +78,11 @@ func (m *memory) Commit(_ context.Context, b *engine.Batch) error {
 	}
 	maps.Copy(m.queues, b.Queues)
 	maps.Copy(m.blobs, b.Blobs)
+	for id, r := range b.Reservations {
+		if m.reserved[id] = text(r); r == nil {
+			delete(m.reserved, id)
+		}
+	}
 	for _, id := range b.Forgotten {
 		delete(m.jobs, id)
 		maps.DeleteFunc(m.elements, func(e queue.ElementID, _ []byte) bool { return e.Job == id })
@@ -163,6 +169,11 @@ func (m *memory) restore() (*queue.Book, error) {
 		last = max(last, ev.Job)
 	}
 	b := queue.NewBook()
+	for _, row := range m.reserved {
+		if err := b.RestoreReservations([]*queue.Reservation{read[queue.Reservation](row)}); err != nil {
+			return nil, err
+		}
+	}
 	return b, b.Restore(jobs, ns, maps.Clone(m.queues), int64(len(m.events)), last)
 }
 

@@ -126,6 +126,11 @@ func (t *tx) modifyTarget(c queue.Control, g target) (string, error) {
 	if mistakes := spec.Validate(); len(mistakes) > 0 {
 		return "", Refusal{mistakes[0].Error()}
 	}
+	if spec.Reservation != j.Spec.Reservation || !slices.Equal(spec.Hosts, j.Spec.Hosts) {
+		if err := t.mayUseReservation(spec, j.Owner); err != nil {
+			return "", err
+		}
+	}
 	shape, err := t.e.cfg().shape(spec, q)
 	if err != nil {
 		return "", err
@@ -170,7 +175,7 @@ func cloneSpec(s *queue.Spec) *queue.Spec {
 	return &c
 }
 
-// Admin changes hosts and queues. The caller has checked that by is an administrator.
+// Admin changes hosts and queues, and deletes reservations. The caller has checked that by is an administrator.
 func (e *Engine) Admin(ctx context.Context, c queue.AdminCommand) ([]queue.Outcome, error) {
 	if !c.By.Admin {
 		return nil, refuse("User permission denied")
@@ -196,7 +201,7 @@ func (e *Engine) Admin(ctx context.Context, c queue.AdminCommand) ([]queue.Outco
 
 // adminNames spells out "all".
 func (t *tx) adminNames(c queue.AdminCommand) []string {
-	if len(c.Names) != 1 || c.Names[0] != "all" {
+	if len(c.Names) != 1 || c.Names[0] != "all" || c.Op == "rsvdel" {
 		return c.Names
 	}
 	var out []string

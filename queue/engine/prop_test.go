@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -145,6 +146,9 @@ func (w *world) submit() {
 		cond := one(w.t, []string{"done(%d)", "ended(%d)", "exit(%d)", "!done(%d)"}, "condition")
 		words = append(words, "w="+fmt.Sprintf(cond, one(w.t, w.acked, "job")))
 	}
+	if have := w.reservations(); len(have) > 0 && uniform(w.t, 3, "reserved") == 0 {
+		words = append(words, "rsv="+one(w.t, have, "reservation"))
+	}
 	sub := submission(words)
 	acc, err := w.e.Submit(ctx, sub)
 	if err != nil {
@@ -242,6 +246,10 @@ func (w *world) control() {
 }
 
 func (w *world) admin() {
+	if uniform(w.t, 2, "reservation") == 0 {
+		w.reserve()
+		return
+	}
 	op := one(w.t, []string{"hclose", "hopen", "qinact", "qact"}, "op")
 	name := "normal"
 	if op[0] == 'h' {
@@ -250,6 +258,25 @@ func (w *world) admin() {
 	if _, err := w.e.Admin(ctx, queue.AdminCommand{Op: op, Names: []string{name}, By: identity("root")}); err != nil {
 		w.t.Fatal(err)
 	}
+}
+
+// reserve makes a reservation of the next hour, or deletes one.
+func (w *world) reserve() {
+	if have := w.reservations(); len(have) > 0 && uniform(w.t, 3, "delete") == 0 {
+		del := queue.AdminCommand{Op: "rsvdel", Names: []string{one(w.t, have, "reservation")}, By: identity("root")}
+		if _, err := w.e.Admin(ctx, del); err != nil {
+			w.t.Fatal(err)
+		}
+		return
+	}
+	words := "root -u ada -n " + one(w.t, []string{"1", "2", "9"}, "slots") + " -m " + string(w.drawNode()) +
+		" -b +" + one(w.t, []string{"0", "5", "20"}, "begin") + " -e +" + one(w.t, []string{"1", "15"}, "length") + one(w.t, []string{"", " -gpu fgpu=1"}, "gpu")
+	_, _ = w.e.AddReservation(ctx, reservationRequest(strings.Fields(words))) // refusals are the tables' business
+}
+
+func (w *world) reservations() (ids []string) {
+	w.e.View(func(v queue.View) { ids = slices.Sorted(maps.Keys(v.Book().Reservations)) })
+	return ids
 }
 
 // comeAndGo cuts a node off, lets the engine notice, or lets the node come back, with or without what it had.
@@ -480,6 +507,7 @@ func (w *world) left() (out string) {
 				reasons, _ := v.Why(j, el)
 				switch {
 				case el.State == queue.Pend && len(reasons) > 0 && reasons[0].Kind == queue.ReasonDependency && waitsForUnfinished(v.Book(), j):
+				case el.State == queue.Pend && len(reasons) > 0 && reasons[0].Kind == queue.ReasonReservation && v.Book().Reservations[j.Spec.Reservation] == nil:
 				case el.State == queue.Pend && len(reasons) > 0 && slices.Contains([]queue.ReasonKind{queue.ReasonNoHost, queue.ReasonNotSelected, queue.ReasonNever}, reasons[0].Kind):
 				default:
 					out += fmt.Sprintf("%s is %s %+v; ", j.ElementID(el.Index), el.State, reasons)

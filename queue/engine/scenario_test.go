@@ -20,10 +20,11 @@ import (
 //
 //	join a=4,lic=1,gpu=200 1#1:running     a node registers, with the attempts it has
 //	gone a                                  its heartbeats stop
-//	submit ada w=done(1) array=1-3%2        also: slots limit queue hold rerun begin term ti name token fgpu excl prio
+//	submit ada w=done(1) array=1-3%2        also: slots limit queue hold rerun begin term ti name token fgpu excl prio rsv
 //	kill ada 1 2[3] force done              also stop resume requeue switch mod signal top bottom; ids first
 //	report a 1#1 began                      also stopped resumed ended:STATUS failed:CODE refused:EXIT lost
 //	admin root hclose a
+//	reserve root -u ada -n 1 -m a -b 1:00 -e 2:00
 //	sleep 1h
 //	show 1 | why 1 | hub | jobs | events 1
 //	db fail,ambiguous                       what becomes of the next commits
@@ -150,6 +151,8 @@ func (s *site) do(words []string) (string, bool) {
 	case "admin":
 		out, err := s.e.Admin(ctx, queue.AdminCommand{Op: args[1], Names: args[2:], By: identity(args[0])})
 		return outcomes(out, err)
+	case "reserve":
+		return s.reserve(args)
 	case "sleep":
 		d, _ := time.ParseDuration(args[0])
 		time.Sleep(d)
@@ -271,6 +274,8 @@ func submission(args []string) queue.Submission {
 			s.Resources.FGPU, _ = nodes.ParseAmount(value)
 		case "excl":
 			s.Exclusive = true
+		case "rsv":
+			s.Reservation = value
 		case "pty":
 			s.Interactive = queue.Pty
 		case "image":

@@ -28,7 +28,7 @@ func (c *Config) shape(s *queue.Spec, q *Queue) (queue.Shape, error) {
 		Slots: max(s.MinSlots, 1), MaxSlots: max(s.MaxSlots, s.MinSlots, 1),
 		OneHost: s.Resources.OneHost, PerHost: s.Resources.PerHost,
 		RunLimit: s.RunLimit, Select: string(s.Resources.Select), Hosts: hostsText(s.Hosts),
-		MemoryMax: s.Memory,
+		MemoryMax: s.Memory, Reservation: s.Reservation,
 		Host: nodes.Request{
 			GPU: gpu, Exclusive: s.Exclusive, Consumables: nodes.MakeConsumables(s.Resources.Consumables),
 		},

@@ -43,6 +43,9 @@ func (e *Engine) Submit(ctx context.Context, sub queue.Submission) (queue.Accept
 			return refuse("%s: Queue is closed", q.Name)
 		}
 		final := spec
+		if err := t.mayUseReservation(&final, sub.Owner); err != nil {
+			return err
+		}
 		if err := t.e.resolveDependency(&final, sub.Owner.User); err != nil {
 			return err
 		}

@@ -30,12 +30,14 @@ func (e *Engine) sweepLoop(ctx context.Context) {
 }
 
 // sweep forgets what ended longer ago than the clean period, gives up rerunnable jobs on nodes that stay
-// away, ends pending jobs whose -t has passed, and orphans (-ti) whose dependency can never be satisfied.
+// away, deletes reservations that are over, ends pending jobs whose -t has passed, and orphans (-ti) whose dependency can never be satisfied.
 func (e *Engine) sweep(ctx context.Context) error {
 	var forget []queue.JobID
 	var end, abandon []queue.ElementID
+	var expired []string
 	e.View(func(v queue.View) {
 		now := e.cfg().Now()
+		expired = e.expiredReservations(now)
 		awaited := e.awaited()
 		v.Book().Each(func(j *queue.Job) bool {
 			if j.Finished() {
@@ -54,10 +56,13 @@ func (e *Engine) sweep(ctx context.Context) error {
 			return true
 		})
 	})
-	if len(forget) == 0 && len(end) == 0 && len(abandon) == 0 {
+	if len(forget) == 0 && len(end) == 0 && len(abandon) == 0 && len(expired) == 0 {
 		return nil
 	}
 	return e.write(ctx, func(t *tx) error {
+		if err := t.expireReservations(expired); err != nil {
+			return err
+		}
 		for _, id := range end {
 			j, el := t.e.book.Find(id)
 			if j == nil || !el.State.Pending() {

@@ -31,18 +31,26 @@ func (v *view) Why(j *queue.Job, el *queue.Element) ([]queue.Reason, time.Time) 
 	if v.lim == nil {
 		v.lim = v.e.newLimits()
 	}
-	out := append(v.e.blockers(j, el, v.now), v.lim.reasons(j)...)
+	out := v.e.blockers(j, el, v.now)
+	reserved, opens, blocked := v.e.reservationBlocks(j, v.now)
+	if blocked {
+		out = append(out, reserved)
+	}
+	out = append(out, v.lim.reasons(j)...)
 	if len(out) > 0 {
 		var expected time.Time
-		if len(out) == 1 && out[0].Kind == queue.ReasonBegin {
+		switch {
+		case len(out) == 1 && out[0].Kind == queue.ReasonBegin:
 			expected = j.Spec.Begin
+		case len(out) == 1 && blocked:
+			expected = opens
 		}
 		return out, expected
 	}
-	v.e.planMu.RLock()
-	defer v.e.planMu.RUnlock()
+	v.e.planMu.Lock()
+	defer v.e.planMu.Unlock()
 	if v.e.plan != nil {
-		if w, ok := v.e.plan.Waits[j.Plan]; ok {
+		if w := v.e.planner.Explain(&j.Plan); len(w.Reasons) > 0 {
 			return w.Reasons, w.Expected
 		}
 		if v.e.plan.Bounded {
@@ -50,6 +58,12 @@ func (v *view) Why(j *queue.Job, el *queue.Element) ([]queue.Reason, time.Time) 
 		}
 	}
 	return []queue.Reason{{Kind: queue.ReasonNew, Text: "New job is waiting for scheduling"}}, time.Time{}
+}
+
+func (v *view) Window(r *queue.Reservation) (queue.Period, bool) {
+	begin, end, ok := r.Window(v.now, v.e.location())
+	p := queue.Period{Begin: begin, End: end}
+	return p, ok && p.Contains(v.now)
 }
 
 func (v *view) PlannedAt() time.Time {

@@ -24,6 +24,9 @@ func Describe(b *queue.Book) string {
 	for _, id := range slices.Sorted(maps.Keys(b.Nodes)) {
 		line("node %s, on it %v", text(b.Nodes[id]), b.On(id))
 	}
+	for _, id := range slices.Sorted(maps.Keys(b.Reservations)) {
+		line("reservation %s", text(b.Reservations[id]))
+	}
 	listed := 0
 	b.Each(func(j *queue.Job) bool {
 		listed++
@@ -96,7 +99,18 @@ func Reload(b *queue.Book) (*queue.Book, error) {
 		}
 		ns = append(ns, c)
 	}
+	var reservations []*queue.Reservation
+	for _, r := range b.Reservations {
+		c := &queue.Reservation{}
+		if err := copyText(r, c); err != nil {
+			return nil, err
+		}
+		reservations = append(reservations, c)
+	}
 	again := queue.NewBook()
+	if err := again.RestoreReservations(reservations); err != nil {
+		return nil, err
+	}
 	return again, again.Restore(jobs, ns, maps.Clone(b.Queues), b.LastSeq, b.LastJob)
 }
 

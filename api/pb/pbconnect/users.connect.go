@@ -57,6 +57,10 @@ const (
 	UsersWhyProcedure = "/fairslice.v1.Users/Why"
 	// UsersAdminProcedure is the fully-qualified name of the Users's Admin RPC.
 	UsersAdminProcedure = "/fairslice.v1.Users/Admin"
+	// UsersAddReservationProcedure is the fully-qualified name of the Users's AddReservation RPC.
+	UsersAddReservationProcedure = "/fairslice.v1.Users/AddReservation"
+	// UsersReservationsProcedure is the fully-qualified name of the Users's Reservations RPC.
+	UsersReservationsProcedure = "/fairslice.v1.Users/Reservations"
 )
 
 // UsersClient is a client for the fairslice.v1.Users service.
@@ -80,8 +84,11 @@ type UsersClient interface {
 	Cluster(context.Context, *connect.Request[pb.ClusterRequest]) (*connect.Response[pb.ClusterResponse], error)
 	// Why explains why jobs wait.
 	Why(context.Context, *connect.Request[pb.WhyRequest]) (*connect.Response[pb.WhyResponse], error)
-	// Admin changes hosts and queues. Administrators only.
+	// Admin changes hosts and queues, and deletes reservations. Administrators only.
 	Admin(context.Context, *connect.Request[pb.AdminRequest]) (*connect.Response[pb.AdminResponse], error)
+	// AddReservation makes an advance reservation. Administrators only.
+	AddReservation(context.Context, *connect.Request[pb.AddReservationRequest]) (*connect.Response[pb.AddReservationResponse], error)
+	Reservations(context.Context, *connect.Request[pb.ReservationsRequest]) (*connect.Response[pb.ReservationsResponse], error)
 }
 
 // NewUsersClient constructs a client for the fairslice.v1.Users service. By default, it uses the
@@ -167,23 +174,37 @@ func NewUsersClient(httpClient connect.HTTPClient, baseURL string, opts ...conne
 			connect.WithSchema(usersMethods.ByName("Admin")),
 			connect.WithClientOptions(opts...),
 		),
+		addReservation: connect.NewClient[pb.AddReservationRequest, pb.AddReservationResponse](
+			httpClient,
+			baseURL+UsersAddReservationProcedure,
+			connect.WithSchema(usersMethods.ByName("AddReservation")),
+			connect.WithClientOptions(opts...),
+		),
+		reservations: connect.NewClient[pb.ReservationsRequest, pb.ReservationsResponse](
+			httpClient,
+			baseURL+UsersReservationsProcedure,
+			connect.WithSchema(usersMethods.ByName("Reservations")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
 // usersClient implements UsersClient.
 type usersClient struct {
-	submit  *connect.Client[pb.SubmitRequest, pb.SubmitResponse]
-	jobs    *connect.Client[pb.JobsRequest, pb.JobsResponse]
-	control *connect.Client[pb.ControlRequest, pb.ControlResponse]
-	watch   *connect.Client[pb.WatchRequest, pb.WatchResponse]
-	attach  *connect.Client[pb.AttachRequest, pb.AttachResponse]
-	peek    *connect.Client[pb.PeekRequest, pb.PeekResponse]
-	history *connect.Client[pb.HistoryRequest, pb.HistoryResponse]
-	queues  *connect.Client[pb.QueuesRequest, pb.QueuesResponse]
-	hosts   *connect.Client[pb.HostsRequest, pb.HostsResponse]
-	cluster *connect.Client[pb.ClusterRequest, pb.ClusterResponse]
-	why     *connect.Client[pb.WhyRequest, pb.WhyResponse]
-	admin   *connect.Client[pb.AdminRequest, pb.AdminResponse]
+	submit         *connect.Client[pb.SubmitRequest, pb.SubmitResponse]
+	jobs           *connect.Client[pb.JobsRequest, pb.JobsResponse]
+	control        *connect.Client[pb.ControlRequest, pb.ControlResponse]
+	watch          *connect.Client[pb.WatchRequest, pb.WatchResponse]
+	attach         *connect.Client[pb.AttachRequest, pb.AttachResponse]
+	peek           *connect.Client[pb.PeekRequest, pb.PeekResponse]
+	history        *connect.Client[pb.HistoryRequest, pb.HistoryResponse]
+	queues         *connect.Client[pb.QueuesRequest, pb.QueuesResponse]
+	hosts          *connect.Client[pb.HostsRequest, pb.HostsResponse]
+	cluster        *connect.Client[pb.ClusterRequest, pb.ClusterResponse]
+	why            *connect.Client[pb.WhyRequest, pb.WhyResponse]
+	admin          *connect.Client[pb.AdminRequest, pb.AdminResponse]
+	addReservation *connect.Client[pb.AddReservationRequest, pb.AddReservationResponse]
+	reservations   *connect.Client[pb.ReservationsRequest, pb.ReservationsResponse]
 }
 
 // Submit calls fairslice.v1.Users.Submit.
@@ -246,6 +267,16 @@ func (c *usersClient) Admin(ctx context.Context, req *connect.Request[pb.AdminRe
 	return c.admin.CallUnary(ctx, req)
 }
 
+// AddReservation calls fairslice.v1.Users.AddReservation.
+func (c *usersClient) AddReservation(ctx context.Context, req *connect.Request[pb.AddReservationRequest]) (*connect.Response[pb.AddReservationResponse], error) {
+	return c.addReservation.CallUnary(ctx, req)
+}
+
+// Reservations calls fairslice.v1.Users.Reservations.
+func (c *usersClient) Reservations(ctx context.Context, req *connect.Request[pb.ReservationsRequest]) (*connect.Response[pb.ReservationsResponse], error) {
+	return c.reservations.CallUnary(ctx, req)
+}
+
 // UsersHandler is an implementation of the fairslice.v1.Users service.
 type UsersHandler interface {
 	// Submit stores a job and answers when it is durable. The same token of the same user gives the same job.
@@ -267,8 +298,11 @@ type UsersHandler interface {
 	Cluster(context.Context, *connect.Request[pb.ClusterRequest]) (*connect.Response[pb.ClusterResponse], error)
 	// Why explains why jobs wait.
 	Why(context.Context, *connect.Request[pb.WhyRequest]) (*connect.Response[pb.WhyResponse], error)
-	// Admin changes hosts and queues. Administrators only.
+	// Admin changes hosts and queues, and deletes reservations. Administrators only.
 	Admin(context.Context, *connect.Request[pb.AdminRequest]) (*connect.Response[pb.AdminResponse], error)
+	// AddReservation makes an advance reservation. Administrators only.
+	AddReservation(context.Context, *connect.Request[pb.AddReservationRequest]) (*connect.Response[pb.AddReservationResponse], error)
+	Reservations(context.Context, *connect.Request[pb.ReservationsRequest]) (*connect.Response[pb.ReservationsResponse], error)
 }
 
 // NewUsersHandler builds an HTTP handler from the service implementation. It returns the path on
@@ -350,6 +384,18 @@ func NewUsersHandler(svc UsersHandler, opts ...connect.HandlerOption) (string, h
 		connect.WithSchema(usersMethods.ByName("Admin")),
 		connect.WithHandlerOptions(opts...),
 	)
+	usersAddReservationHandler := connect.NewUnaryHandler(
+		UsersAddReservationProcedure,
+		svc.AddReservation,
+		connect.WithSchema(usersMethods.ByName("AddReservation")),
+		connect.WithHandlerOptions(opts...),
+	)
+	usersReservationsHandler := connect.NewUnaryHandler(
+		UsersReservationsProcedure,
+		svc.Reservations,
+		connect.WithSchema(usersMethods.ByName("Reservations")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/fairslice.v1.Users/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case UsersSubmitProcedure:
@@ -376,6 +422,10 @@ func NewUsersHandler(svc UsersHandler, opts ...connect.HandlerOption) (string, h
 			usersWhyHandler.ServeHTTP(w, r)
 		case UsersAdminProcedure:
 			usersAdminHandler.ServeHTTP(w, r)
+		case UsersAddReservationProcedure:
+			usersAddReservationHandler.ServeHTTP(w, r)
+		case UsersReservationsProcedure:
+			usersReservationsHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -431,4 +481,12 @@ func (UnimplementedUsersHandler) Why(context.Context, *connect.Request[pb.WhyReq
 
 func (UnimplementedUsersHandler) Admin(context.Context, *connect.Request[pb.AdminRequest]) (*connect.Response[pb.AdminResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fairslice.v1.Users.Admin is not implemented"))
+}
+
+func (UnimplementedUsersHandler) AddReservation(context.Context, *connect.Request[pb.AddReservationRequest]) (*connect.Response[pb.AddReservationResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fairslice.v1.Users.AddReservation is not implemented"))
+}
+
+func (UnimplementedUsersHandler) Reservations(context.Context, *connect.Request[pb.ReservationsRequest]) (*connect.Response[pb.ReservationsResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fairslice.v1.Users.Reservations is not implemented"))
 }

@@ -47,10 +47,11 @@ func TestEveryListingHasJSON(t *testing.T) {
 		jobs: []*pb.JobsResponse{{Jobs: []*pb.Job{job(1, "RUN")}}}, history: []*pb.HistoryResponse{{Jobs: []*pb.HistoryJob{{Job: job(1, "RUN")}}}},
 		queues: &pb.QueuesResponse{Queues: []*pb.Queue{{Name: "normal"}}}, hosts: &pb.HostsResponse{Hosts: []*pb.Host{{Node: &pb.Node{Id: "n1"}}}},
 		cluster: &pb.ClusterResponse{Name: "lab"}, why: &pb.WhyResponse{Jobs: []*pb.WhyJob{{Job: job(1, "PEND")}}},
+		reserved: &pb.ReservationsResponse{Reservations: []*pb.ListedReservation{{Reservation: &pb.Reservation{Id: "alice#0"}}}},
 	}
 	for _, line := range []string{
 		"bjobs -json", "bjobs -l -json", "bjobs -A -json", "bjobs -sum -json", "bjobs -w -json", "bhist -json", "bhist -l -json", "bqueues -json",
-		"bqueues -l -json", "bhosts -json", "bhosts -gpu -json", "bhosts -l -json", "bslice -json", "bslice -l -json", "bwhy -json", "lsid -json",
+		"bqueues -l -json", "bhosts -json", "bhosts -gpu -json", "bhosts -l -json", "bslice -json", "bslice -l -json", "bwhy -json", "brsvs -json", "lsid -json",
 		"lsclusters -json", "bparams -json", "badmin showconf mbd -json", "lsadmin showconf lim -json",
 	} {
 		r := f.do(line)

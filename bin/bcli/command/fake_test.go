@@ -23,6 +23,7 @@ type fake struct {
 	hosts    *pb.HostsResponse
 	cluster  *pb.ClusterResponse
 	why      *pb.WhyResponse
+	reserved *pb.ReservationsResponse
 	outcomes []queue.Outcome
 	accepted queue.Accepted
 	attach   func() session.Stream
@@ -34,6 +35,8 @@ type fake struct {
 	admin     queue.AdminCommand
 	submitted queue.Submission
 	peeked    string
+	reserve   queue.ReservationRequest
+	named     []string
 }
 
 func pages[T any](err error, list []T, f func(T) error) error {
@@ -91,6 +94,15 @@ func (f *fake) Cluster(context.Context) (*pb.ClusterResponse, error)        { re
 func (f *fake) Why(_ context.Context, s queue.Selection) (*pb.WhyResponse, error) {
 	f.selected = s
 	return f.why, f.err
+}
+
+func (f *fake) AddReservation(_ context.Context, q queue.ReservationRequest) (string, error) {
+	f.reserve = q
+	return "alice#0", f.err
+}
+func (f *fake) Reservations(_ context.Context, ids ...string) (*pb.ReservationsResponse, error) {
+	f.named = ids
+	return f.reserved, f.err
 }
 
 // result is what a command left behind.

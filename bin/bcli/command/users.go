@@ -24,6 +24,8 @@ type Users interface {
 	Hosts(ctx context.Context, names ...string) (*pb.HostsResponse, error)
 	Cluster(context.Context) (*pb.ClusterResponse, error)
 	Why(context.Context, queue.Selection) (*pb.WhyResponse, error)
+	AddReservation(context.Context, queue.ReservationRequest) (id string, err error)
+	Reservations(ctx context.Context, ids ...string) (*pb.ReservationsResponse, error)
 }
 
 // Dial makes the way to batchd. It is called once, by commands that need it, when their options are

@@ -23,6 +23,7 @@ var JobFields = []Field[*pb.Job]{
 	{Name: "service_class", Width: 13, Aliases: []string{"sla"}, Value: str(nothing)},
 	{Name: "job_group", Width: 10, Aliases: []string{"group"}, Value: str(nothing)},
 	{Name: "job_priority", Width: 12, Aliases: []string{"priority"}, Value: some(func(j *pb.Job) int64 { return int64(j.GetSpec().GetPriority()) })},
+	{Name: "rsvid", Width: 40, Value: str(func(j *pb.Job) string { return j.GetSpec().GetReservation() })},
 	{Name: "esub", Width: 20, Value: str(nothing)},
 	{Name: "kill_reason", Width: 50, Value: str(killReason)},
 	{Name: "suspend_reason", Width: 50, Value: str(nothing)},

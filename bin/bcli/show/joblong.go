@@ -118,6 +118,7 @@ func jobLine(j *pb.Job, st *Style) string {
 	p.add("Application", sp.GetApp())
 	p.add("Status", j.State)
 	p.add("Queue", j.Queue)
+	p.add("Reservation", sp.GetReservation())
 	p.flag(modes[sp.GetInteractive()], modes[sp.GetInteractive()] != "")
 	if sp.GetPriority() > 0 {
 		p.add("Job Priority", strconv.Itoa(int(sp.GetPriority())))
@@ -146,6 +147,7 @@ func HistoryLine(j *pb.Job) string {
 	p.add("User Group", sp.GetAccount())
 	p.add("Project", sp.GetProject())
 	p.add("Application", sp.GetApp())
+	p.add("Reservation", sp.GetReservation())
 	p.flag(modes[sp.GetInteractive()], modes[sp.GetInteractive()] != "")
 	p.add("Command", sp.GetCommand())
 	p.add("Job Description", sp.GetDescription())

@@ -1,0 +1,111 @@
+package backfill
+
+import (
+	"cmp"
+
+	"fairslice/nodes"
+	"fairslice/queue"
+)
+
+// class is all that waits of one shape: if one cannot start, none can.
+type class struct {
+	shape  *queue.Shape
+	host   nodes.Request // of one host: all slots, or a full tile
+	spread bool          // may, or must, take several hosts
+	length instant       // how long one may hold what it takes: its run limit
+	cands  *candidates
+	groups int // that refer to it
+
+	// refused says that when the planner's room was last as it is, none could start; noRoom that none would fit
+	// even without promises, when as many hosts had been freed as freed says.
+	refused uint64
+	noRoom  bool
+	freed   int
+
+	possible  bool // could ever run, when the inventory was as inventory says
+	inventory uint64
+
+	costs map[*kind]float64
+}
+
+func (p *Planner) classOf(s *queue.Shape) *class {
+	if c := p.classes[*s]; c != nil {
+		return c
+	}
+	c := &class{shape: s, host: oneHost(s), spread: spreads(s), length: instant(never)}
+	if s.RunLimit > 0 {
+		c.length = instant(s.RunLimit)
+	}
+	p.classes[*s] = c
+	return c
+}
+
+// oneHost is what shape asks of one host: all its slots, or as many as span[ptile=] puts there.
+func oneHost(s *queue.Shape) nodes.Request {
+	r := s.Host
+	r.Slots = s.Slots
+	if s.PerHost > 0 {
+		r.Slots = min(s.PerHost, s.Slots)
+	}
+	return r
+}
+
+// spreads says that shape may, or must, take several hosts.
+func spreads(s *queue.Shape) bool {
+	if s.PerHost > 0 {
+		return s.PerHost < s.Slots
+	}
+	return !s.OneHost && s.Slots > 1
+}
+
+// whole says that all of a shape can go to one host.
+func (c *class) whole() bool { return c.host.Slots == c.shape.Slots }
+
+// group is what waits of one class, user and set of limits, in its order; or one element that holds a promise.
+type group struct {
+	class   *class
+	user    string
+	name    groupKey
+	limits  []*Limit
+	items   []*item
+	promise *promise
+	// For orders that change with time: whether it has been served in the present plan, and its place in the
+	// sequence (of Order, of Candidates).
+	served bool
+	place  [2]int
+}
+
+// item is one job's waiting elements in a group.
+type item struct {
+	pending Pending
+	group   *group
+	first   int // the elements before it have started or hold promises of their own
+}
+
+func (i *item) id() queue.ElementID {
+	return queue.ElementID{Job: i.pending.Job, Index: i.pending.Indices[i.first]}
+}
+
+func (g *group) head() *item { return g.items[0] }
+
+// groupKey tells groups apart.
+type groupKey struct {
+	class  *class
+	user   string
+	limits [4]*Limit
+	job    queue.JobID // of its own, with more limits than these
+}
+
+func keyOf(c *class, j *Pending) groupKey {
+	k := groupKey{class: c, user: j.User}
+	if copy(k.limits[:], j.Limits) < len(j.Limits) {
+		k.job = j.Job
+	}
+	return k
+}
+
+// compareItems is the order within a group, and between equals of every order: the next elements of two items.
+func compareItems(a, b *item) int {
+	return cmp.Or(cmp.Compare(a.pending.Position, b.pending.Position), cmp.Compare(a.pending.Job, b.pending.Job),
+		cmp.Compare(a.pending.Indices[a.first], b.pending.Indices[b.first]))
+}

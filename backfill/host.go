@@ -1,0 +1,139 @@
+package backfill
+
+import (
+	"slices"
+
+	"fairslice/nodes"
+)
+
+// host is a node as the planner knows it.
+type host struct {
+	id     nodes.ID
+	window string      // the advance reservation whose part of the node this is, "" for the node itself
+	node   *nodes.Node // what is held now
+	empty  *nodes.Node // the same with nothing on it, and up; made when first asked for
+	index  int         // among the planner's hosts, which are in the order of their IDs
+	line   timeline
+
+	// claims are the promises and windows that hold something here at a later time. A host with claims is looked
+	// at by itself: what is free now may not be free for long enough.
+	claims int
+	kind   *kind // the hosts that are in the same state; nil with claims, or when nothing may start here
+	stale  bool  // the state has changed since kind was found
+
+	worst nodes.Node // see over
+	gpus  []nodes.Amount
+}
+
+func newHost(n *nodes.Node) *host {
+	h := &host{id: n.ID, node: n, line: newTimeline(n)}
+	h.worst = *n.Clone()
+	h.gpus = make([]nodes.Amount, len(n.GPUs))
+	return h
+}
+
+// hold is what a takes here.
+func (h *host) hold(a *nodes.Allocation, from, to instant) hold {
+	x := hold{host: h, slots: a.Slots, from: from, to: to}
+	if a.Exclusive {
+		x.slots = h.node.Slots
+	}
+	x.load.memory, x.load.consumables = a.Memory, a.Consumables
+	if len(a.Slices) > 0 && h.line.rest != nil {
+		x.load.gpus = make([]nodes.Amount, len(h.node.GPUs))
+		for _, s := range a.Slices {
+			if i := slices.IndexFunc(h.node.GPUs, func(g nodes.GPU) bool { return g.UUID == s.UUID }); i >= 0 {
+				x.load.gpus[i] += s.Amount
+			}
+		}
+	}
+	return x
+}
+
+// emptied is h with nothing on it and up.
+func (h *host) emptied() *nodes.Node {
+	if h.empty == nil {
+		h.empty = h.node.Empty()
+		h.empty.Alive, h.empty.Closed = true, false
+	}
+	return h.empty
+}
+
+// over is h with the most that will be held of each thing in [from, to), in a node that is only valid until
+// the next call. If from is now, what is really held counts too: an attempt past its limit still holds.
+func (h *host) over(from, to, now instant) *nodes.Node {
+	h.line.trim(now)
+	l, i := &h.line, h.line.find(from)
+	slots := l.slots[i]
+	var x load
+	if l.rest != nil {
+		x = load{memory: l.rest[i].memory, consumables: l.rest[i].consumables, gpus: h.gpus}
+		copy(x.gpus, l.rest[i].gpus)
+	}
+	for k := i + 1; k < len(l.at) && l.at[k] < to; k++ {
+		slots = max(slots, l.slots[k])
+		if l.rest != nil {
+			x.most(&l.rest[k])
+		}
+	}
+	w := &h.worst
+	w.UsedSlots, w.UsedMemory, w.UsedConsumables, w.Taken = slots, x.memory, x.consumables, false
+	w.Holders = min(slots, 1)
+	for g := range w.GPUs {
+		w.GPUs[g].Used = x.gpus[g]
+	}
+	if from <= now {
+		h.countPresent(w)
+	}
+	return w
+}
+
+func (h *host) countPresent(w *nodes.Node) {
+	n := h.node
+	w.UsedSlots, w.UsedMemory = max(w.UsedSlots, n.UsedSlots), max(w.UsedMemory, n.UsedMemory)
+	w.UsedConsumables = w.UsedConsumables.Most(n.UsedConsumables)
+	w.Holders, w.Taken = max(w.Holders, n.Holders), n.Taken
+	for g := range w.GPUs {
+		w.GPUs[g].Used = max(w.GPUs[g].Used, n.GPUs[g].Used)
+	}
+}
+
+// plain says that r asks for slots only, and this host has nothing else to give or all of it is free for r.
+func plain(r *nodes.Request) bool {
+	return r.Memory == 0 && !r.Exclusive && r.Consumables == "" && r.GPU.Zero()
+}
+
+// earliest is the first time from t on, and before limit, at which r stays free here for d; limit if there is
+// none. Nothing that runs is counted beyond its run limit.
+func (h *host) earliest(r *nodes.Request, t, d, limit, now instant) instant {
+	h.line.trim(now)
+	if plain(r) {
+		return min(h.line.plain(t, d, h.node.Slots-r.Slots), limit)
+	}
+	l := &h.line
+	for i := l.find(t); ; i++ {
+		if h.fitsOver(r, t, d) {
+			return t
+		}
+		if i+1 == len(l.at) || l.at[i+1] >= limit {
+			return limit
+		}
+		t = l.at[i+1]
+	}
+}
+
+// fitsOver says whether r fits in [t, t+d) by what the timeline holds.
+func (h *host) fitsOver(r *nodes.Request, t, d instant) bool {
+	l, i := &h.line, h.line.find(t)
+	end := t.plus(d)
+	most := h.node.Slots - r.Slots
+	if r.Exclusive {
+		most = 0
+	}
+	for k := i; k < len(l.at) && (k == i || l.at[k] < end); k++ {
+		if l.slots[k] > most || l.rest != nil && l.rest[k].memory > h.node.Memory-r.Memory {
+			return false
+		}
+	}
+	return h.over(t, end, -1).Fits(r)
+}

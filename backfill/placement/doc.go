@@ -1,0 +1,2 @@
+// Package placement decides where on the nodes a request goes.
+package placement

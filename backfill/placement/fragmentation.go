@@ -1,0 +1,155 @@
+package placement
+
+import (
+	"math"
+
+	"fairslice/nodes"
+)
+
+// Fragmentation chooses where least GPU is expected to be lost, given what the site asks for. The cost is by how
+// much a placement raises, in GPUs of the node, the sum of
+//
+//   - the waste expected of started GPUs (expectedWaste),
+//   - GPUs stranded for lack of slots and memory beside them: free GPUs g less the usable ones, which are
+//     1/(1/g + s/slots + m/memory) with s slots and m bytes asked for beside each GPU (a node without GPUs: its slots, in the same way),
+//   - whole GPUs on nodes that cannot take the requests for several,
+//   - the price of a scarce model,
+//
+// and a little for opening a node that is empty. Without observations all is best fit. See doc.go.
+func Fragmentation(mix *Mix) Policy {
+	return &policy{scorer: &fragmentation{mix: mix, demands: map[gpuKind]*demand{}}}
+}
+
+type fragmentation struct {
+	mix     *Mix
+	at      uint64 // the epoch of demands
+	demands map[gpuKind]*demand
+}
+
+// gpuKind is what makes two GPUs see the mix alike.
+type gpuKind struct {
+	capacity nodes.Amount
+	memory   int64
+}
+
+func (f *fragmentation) epoch() uint64 { return f.mix.Epoch() }
+
+// demandOn is the mix as n sees it. All GPUs of a node are taken to be like the first that has a capacity.
+func (f *fragmentation) demandOn(n *nodes.Node) *demand {
+	if f.at != f.mix.Epoch() {
+		f.at = f.mix.Epoch()
+		clear(f.demands)
+	}
+	kind := gpuKind{}
+	for i := range n.GPUs {
+		if g := &n.GPUs[i]; g.Capacity > 0 {
+			kind = gpuKind{g.Capacity, g.Memory}
+			break
+		}
+	}
+	d := f.demands[kind]
+	if d == nil {
+		d = newDemand(f.mix, kind.capacity, kind.memory)
+		f.demands[kind] = d
+	}
+	return d
+}
+
+func (f *fragmentation) score(n *nodes.Node, r *nodes.Request, p *pick) float64 {
+	d := f.demandOn(n)
+	before := roomOn(n)
+	after := before
+	after.slots -= float64(r.Slots)
+	after.memory -= float64(r.Memory)
+	cost := 0.0
+	for k, i := range p.gpus {
+		g, a := &n.GPUs[i], p.amounts[k]
+		after.gpus -= float64(a) / float64(g.Capacity)
+		if isWhole(g) {
+			after.whole--
+		}
+		cost += d.wasteOf(g.Free()-a, g.Capacity) - d.wasteOf(g.Free(), g.Capacity)
+	}
+	if r.Exclusive { // nothing of what is left can be used
+		return after.gpus + after.slots/max(float64(n.Slots), 1) + after.memory/max(float64(n.Memory), 1)
+	}
+	cost += d.loss(n, &after) - d.loss(n, &before)
+	if len(p.gpus) > 0 && len(d.price) > 0 {
+		cost += d.price[n.GPUs[p.gpus[0]].Model] * (before.gpus - after.gpus)
+	}
+	return cost
+}
+
+// room is what is free on a node.
+type room struct {
+	gpus          float64 // in GPUs
+	whole         int
+	slots, memory float64
+}
+
+func roomOn(n *nodes.Node) (f room) {
+	for i := range n.GPUs {
+		g := &n.GPUs[i]
+		if isWhole(g) {
+			f.whole++
+			f.gpus++
+		} else if free := g.Free(); free > 0 {
+			f.gpus += float64(free) / float64(g.Capacity)
+		}
+	}
+	f.slots, f.memory = float64(n.Slots-n.UsedSlots), float64(n.Memory-n.UsedMemory)
+	return f
+}
+
+// loss is the part of a node's expected loss that does not come from single GPUs.
+func (d *demand) loss(n *nodes.Node, f *room) float64 {
+	sum := d.stranded(n, f) + packWeight*(math.Sqrt(f.gpus)+math.Sqrt(max(f.slots, 0)/max(float64(n.Slots), 1)))
+	if f.whole > 0 {
+		for i := range d.groups {
+			if g := &d.groups[i]; g.whole > f.whole || g.slots > f.slots || g.memory > f.memory {
+				sum += groupWeight * g.share * float64(f.whole)
+			}
+		}
+	}
+	return sum
+}
+
+// stranded is how many of the free GPUs cannot be used for lack of slots and memory, or of the free slots of a node
+// without GPUs for lack of memory.
+func (d *demand) stranded(n *nodes.Node, f *room) float64 {
+	if len(n.GPUs) == 0 {
+		if f.slots <= 0 || d.memoryPerSlot == 0 {
+			return 0
+		}
+		perGPU := d.slots // a slot counts as the part of a GPU that it could serve
+		if perGPU == 0 {
+			perGPU = 1
+		}
+		return (f.slots - harmonic(1/f.slots+d.memoryPerSlot/f.memory)) / perGPU
+	}
+	if f.gpus <= 0 {
+		return 0
+	}
+	slots, memory := d.slots, d.memory
+	if !d.known { // as the node is made
+		slots, memory = float64(n.Slots)/float64(len(n.GPUs)), float64(n.Memory)/float64(len(n.GPUs))
+	}
+	return f.gpus - harmonic(1/f.gpus+part(slots, f.slots)+part(memory, f.memory))
+}
+
+// harmonic is 1/x, and 0 for what is infinite.
+func harmonic(x float64) float64 { return 1 / x }
+
+// part is need/have; 0 when nothing is needed, infinite when something is and nothing is there.
+func part(need, have float64) float64 {
+	switch {
+	case need <= 0:
+		return 0
+	case have <= 0:
+		return math.Inf(1)
+	}
+	return need / have
+}
+
+// isWhole says that all of g can be given.
+func isWhole(g *nodes.GPU) bool { return g.Whole() }

@@ -1,0 +1,316 @@
+package backfill
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"fairslice/backfill/placement"
+	"fairslice/nodes"
+	"fairslice/queue"
+)
+
+// Planner keeps what plans depend on and plans again and again: it is told what has changed, and looks only at
+// what that can have changed. What it plans is what Make would plan from nothing. Not for concurrent use.
+type Planner struct {
+	// Select is Snapshot.Select. After it may answer differently, Reselect must be called.
+	Select func(*nodes.Node, *queue.Shape) bool
+	// Share says how much a user deserves to be served, more first; it is asked for the order FairShare.
+	Share func(user string) float64
+
+	policy    Policy
+	placement placement.Policy
+	now       instant
+	location  *time.Location
+	planning  bool
+	plans     uint64 // made so far
+
+	hosts     []*host // in the order of their IDs
+	byID      map[hostKey]*host
+	unsorted  bool // hosts have been added since they were sorted
+	stale     []*host
+	kinds     kinds
+	claimed   []*host // hosts with claims, in the order of their IDs
+	inventory uint64  // counts changes of what the hosts could ever take
+
+	running map[queue.ElementID]*running
+	freed   []*host // hosts on which something has been freed, the latest last
+	before  int     // how many were forgotten from the front of freed
+
+	// room counts every change by which something may have become able to start; open says that there was one
+	// since the last plan; lost that promises may no longer be possible.
+	room uint64
+	open bool
+	lost bool
+
+	classes    map[queue.Shape]*class
+	groups     map[groupKey]*group
+	items      map[queue.JobID]*item
+	selections map[selection]*candidates
+	promises   map[queue.JobID][]*promise
+	windows    map[string]*window
+	sequence   sequence // of Order
+	second     sequence // of Candidates; nil when it is the same
+	blocker    *group   // that nothing passed in the last plan (fcfs)
+}
+
+// running is an attempt and what it holds on each host.
+type running struct {
+	alloc  []nodes.Allocation
+	holds  []hold
+	ends   instant
+	window string
+	user   string
+	limits []*Limit
+	slots  int
+}
+
+// hostKey names a host: a node, or the part of it that an advance reservation has.
+type hostKey struct {
+	id     nodes.ID
+	window string
+}
+
+// New makes a planner for a cluster without nodes and jobs.
+func New(policy Policy) *Planner {
+	p := &Planner{policy: policy, location: time.UTC, placement: policy.Placement,
+		byID: map[hostKey]*host{}, windows: map[string]*window{}, running: map[queue.ElementID]*running{}, classes: map[queue.Shape]*class{},
+		groups: map[groupKey]*group{}, items: map[queue.JobID]*item{}, selections: map[selection]*candidates{},
+		promises: map[queue.JobID][]*promise{}}
+	p.kinds.byKey = map[string]*kind{}
+	if p.placement == nil {
+		p.placement = placement.BestFit()
+	}
+	if policy.Order == nil {
+		p.policy.Order = FCFS
+	}
+	p.sequence = p.sequenceOf(p.policy.Order, 0)
+	if c := policy.Candidates; c != nil && c != p.policy.Order {
+		p.second = p.sequenceOf(c, 1)
+	}
+	return p
+}
+
+func (p *Planner) sequenceOf(o Order, which int) sequence {
+	if o.static() {
+		return &sorted{order: o}
+	}
+	return &heaped{order: o, which: which, p: p}
+}
+
+// PutNode adds a node, or takes over the inventory and the state of one that is there. What is held on it is
+// what Begin and End say; n is kept and changed.
+func (p *Planner) PutNode(n *nodes.Node) {
+	h := p.byID[hostKey{n.ID, ""}]
+	n.UsedSlots, n.UsedMemory, n.UsedConsumables, n.Holders, n.Taken = 0, 0, "", 0, false
+	for i := range n.GPUs {
+		n.GPUs[i].Used = 0
+	}
+	if h == nil {
+		p.addHost(newHost(n))
+	} else {
+		p.kinds.leave(h)
+		*h = host{id: h.id, node: n, index: h.index, line: newTimeline(n), claims: h.claims, stale: h.stale,
+			worst: *n.Clone(), gpus: make([]nodes.Amount, len(n.GPUs))}
+		p.rebuild(h)
+		p.touch(h)
+		p.lost = p.lost || len(p.promises) > 0
+	}
+	p.Reselect()
+	for _, w := range p.windowsOn(n.ID) {
+		p.PutWindow(w)
+	}
+}
+
+func (p *Planner) addHost(h *host) {
+	p.hosts, p.unsorted = append(p.hosts, h), true
+	p.byID[hostKey{h.id, h.window}] = h
+	p.touch(h)
+}
+
+// rebuild holds again on h what is held there.
+func (p *Planner) rebuild(h *host) {
+	for _, r := range p.running {
+		for i := range r.holds {
+			if r.holds[i].host == h {
+				h.take(&r.alloc[i])
+				r.holds[i] = h.hold(&r.alloc[i], r.holds[i].from, r.ends)
+				h.line.add(&r.holds[i], p.now)
+			}
+		}
+	}
+	for _, pr := range p.allPromises() {
+		for i := range pr.holds {
+			if pr.holds[i].host == h {
+				pr.holds[i] = h.hold(&pr.alloc[i], pr.at, pr.holds[i].to)
+				h.line.add(&pr.holds[i], p.now)
+			}
+		}
+	}
+}
+
+// RemoveNode forgets a node. What was held on it must have ended.
+func (p *Planner) RemoveNode(id nodes.ID) {
+	for _, w := range p.windowsOn(id) {
+		w.Shares = slices.DeleteFunc(slices.Clone(w.Shares), func(a nodes.Allocation) bool { return a.Node == id })
+		p.PutWindow(w)
+	}
+	if h := p.byID[hostKey{id, ""}]; h != nil {
+		p.removeHost(h)
+		p.Reselect()
+	}
+}
+
+func (p *Planner) removeHost(h *host) {
+	for _, pr := range p.allPromises() {
+		if slices.ContainsFunc(pr.holds, func(x hold) bool { return x.host == h }) {
+			p.withdraw(pr)
+		}
+	}
+	p.kinds.leave(h)
+	delete(p.byID, hostKey{h.id, h.window})
+	gone := func(x *host) bool { return x == h }
+	p.hosts, p.claimed, p.stale = slices.DeleteFunc(p.hosts, gone), slices.DeleteFunc(p.claimed, gone), slices.DeleteFunc(p.stale, gone)
+	p.before, p.freed = p.before+len(p.freed)+1, p.freed[:0] // whoever has not looked since looks everywhere
+	p.unsorted = true
+}
+
+// Reselect must be called when Select may answer differently: the queues have changed.
+func (p *Planner) Reselect() {
+	clear(p.selections)
+	for _, c := range p.classes {
+		c.cands, c.noRoom = nil, false
+	}
+	p.inventory++
+	p.changed()
+}
+
+// Begin says that an attempt holds r.Alloc: one that was not started by Plan (it was running before the planner
+// was made), or whose end has changed. An allocation on an unknown node counts nowhere.
+func (p *Planner) Begin(r Running, now time.Time) {
+	if old := p.running[r.ID]; old != nil {
+		later := instantOf(r.Ends) > old.ends
+		p.end(r.ID, instantOf(now))
+		p.lost = p.lost || later
+	}
+	p.now = max(p.now, instantOf(now))
+	p.begin(r, instantOf(r.Ends))
+}
+
+func (p *Planner) begin(r Running, ends instant) {
+	x := &running{alloc: r.Alloc, ends: ends, window: r.Window, user: r.User, limits: r.Limits, holds: make([]hold, len(r.Alloc))}
+	for i := range r.Alloc {
+		a := &r.Alloc[i]
+		x.slots += a.Slots
+		h := p.byID[hostKey{a.Node, r.Window}]
+		if h == nil { // its window is gone
+			h = p.byID[hostKey{a.Node, ""}]
+		}
+		if h == nil {
+			continue
+		}
+		x.holds[i] = h.hold(a, p.now, ends)
+		h.take(a)
+		h.line.add(&x.holds[i], p.now)
+		p.touch(h)
+	}
+	count(x.limits, x.slots, 1)
+	p.running[r.ID] = x
+}
+
+// take holds a, which has been found to be free or is held by a live attempt.
+func (h *host) take(a *nodes.Allocation) {
+	if err := h.node.Take(*a); err != nil {
+		panic("internal error: impossible: " + err.Error())
+	}
+}
+
+// End says that an attempt has ended: what it held is free. An unknown one changes nothing.
+func (p *Planner) End(id queue.ElementID, now time.Time) { p.end(id, instantOf(now)) }
+
+func (p *Planner) end(id queue.ElementID, now instant) {
+	r := p.running[id]
+	if r == nil {
+		return
+	}
+	delete(p.running, id)
+	count(r.limits, r.slots, -1)
+	for i := range r.holds {
+		x := &r.holds[i]
+		h := x.host
+		if h == nil {
+			continue
+		}
+		h.node.Release(r.alloc[i])
+		h.line.remove(x, now)
+		p.touch(h)
+		p.free(h)
+	}
+	p.changed()
+}
+
+// free notes that something of h is free that was not.
+func (p *Planner) free(h *host) {
+	if len(p.freed) == maxFreed {
+		half := maxFreed / 2
+		p.freed = append(p.freed[:0], p.freed[half:]...)
+		p.before += half
+	}
+	p.freed = append(p.freed, h)
+}
+
+// maxFreed bounds how many freed hosts are remembered; a class not looked at for longer looks everywhere.
+const maxFreed = 1024
+
+// changed notes that something may have become able to start, or to start earlier.
+func (p *Planner) changed() {
+	p.room++
+	p.open = true
+}
+
+// touch notes that the state of h has changed, so that its kind has to be found again.
+func (p *Planner) touch(h *host) {
+	if !h.stale {
+		h.stale = true
+		p.stale = append(p.stale, h)
+	}
+}
+
+// settle finds the kinds of all hosts whose state has changed.
+func (p *Planner) settle() {
+	if p.unsorted {
+		slices.SortFunc(p.hosts, func(a, b *host) int { return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.window, b.window)) })
+		for i, h := range p.hosts {
+			h.index = i
+		}
+		slices.SortFunc(p.claimed, func(a, b *host) int { return a.index - b.index })
+		for _, k := range p.kinds.list {
+			slices.SortFunc(k.hosts, func(a, b *host) int { return a.index - b.index })
+		}
+		p.unsorted = false
+	}
+	for _, h := range p.stale {
+		p.kinds.settle(h)
+	}
+	p.stale = p.stale[:0]
+}
+
+// claim notes that one claim more (or less) is on h.
+func (p *Planner) claim(h *host, by int) {
+	was := h.claims
+	h.claims += by
+	switch {
+	case was == 0:
+		i, _ := slices.BinarySearchFunc(p.claimed, h.index, func(o *host, index int) int { return o.index - index })
+		p.claimed = slices.Insert(p.claimed, i, h)
+		p.kinds.leave(h)
+	case h.claims == 0:
+		i := slices.Index(p.claimed, h)
+		p.claimed = slices.Delete(p.claimed, i, i+1)
+		p.touch(h)
+	}
+}
+
+func compareIDs(a, b queue.ElementID) int {
+	return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Index, b.Index))
+}

@@ -1,0 +1,152 @@
+package backfill
+
+import (
+	"slices"
+
+	"fairslice/nodes"
+	"fairslice/queue"
+)
+
+// promise is a promised start. Its element is alone in a group of its own.
+type promise struct {
+	id    queue.ElementID
+	group *group
+	at    instant
+	alloc []nodes.Allocation
+	holds []hold
+	// placed says that the holds are in the timelines; seen in which plan it was last served.
+	placed bool
+	seen   uint64
+}
+
+// promiseTo gives the head element of g the earliest start there is; nil when there is none, because what is in its
+// way has no run limit, or when a limit would be in its way by then.
+func (p *Planner) promiseTo(g *group) *promise {
+	at, alloc := p.earliest(g.class)
+	if alloc == nil || !g.withinLimits(at.plus(g.class.length)) {
+		return nil
+	}
+	pr := p.engage(g, at, alloc)
+	pr.seen = p.plans
+	return pr
+}
+
+// engage promises this start to the head element of g.
+func (p *Planner) engage(g *group, at instant, alloc []nodes.Allocation) *promise {
+	i := g.head()
+	one := i.pending
+	one.Indices = []int{i.id().Index}
+	pr := &promise{id: i.id()}
+	g.class.groups++
+	p.unlist(g)
+	p.pop(g)
+	p.relist(g)
+	pr.group = &group{class: g.class, user: g.user, limits: one.Limits, promise: pr}
+	pr.group.items = []*item{{pending: one, group: pr.group}}
+	p.list(pr.group)
+	for _, l := range one.Limits {
+		l.promised = append(l.promised, pr)
+	}
+	p.promises[pr.id.Job] = append(p.promises[pr.id.Job], pr)
+	p.lay(pr, at, alloc)
+	return pr
+}
+
+// lay puts the promise into the timelines.
+func (p *Planner) lay(pr *promise, at instant, alloc []nodes.Allocation) {
+	pr.at, pr.alloc, pr.placed = at, alloc, true
+	pr.holds = pr.holds[:0]
+	for i := range alloc {
+		h := p.hostOf(pr.group.class, alloc[i].Node)
+		pr.holds = append(pr.holds, h.hold(&alloc[i], at, at.plus(pr.group.class.length)))
+		h.line.add(&pr.holds[i], p.now)
+		p.claim(h, 1)
+	}
+}
+
+// lift takes the promise out of the timelines; it is to be laid again, or dropped.
+func (p *Planner) lift(pr *promise) {
+	if !pr.placed {
+		return
+	}
+	for i := range pr.holds {
+		x := &pr.holds[i]
+		x.host.line.remove(x, p.now)
+		p.claim(x.host, -1)
+	}
+	pr.placed = false
+}
+
+// unpromise ends a promise: its element is no longer in a group of its own, nor anywhere else.
+func (p *Planner) unpromise(pr *promise) {
+	p.lift(pr)
+	g := pr.group
+	p.unlist(g)
+	g.items = nil
+	p.relist(g)
+	for _, l := range g.limits {
+		l.promised = slices.DeleteFunc(l.promised, func(x *promise) bool { return x == pr })
+	}
+	left := slices.DeleteFunc(p.promises[pr.id.Job], func(x *promise) bool { return x == pr })
+	if p.promises[pr.id.Job] = left; len(left) == 0 {
+		delete(p.promises, pr.id.Job)
+	}
+}
+
+// forget ends the promise of an element that no longer waits.
+func (p *Planner) forget(pr *promise) {
+	p.unpromise(pr)
+	p.changed()
+}
+
+// withdraw ends the promise of an element that waits on: others come before it, or it could not use it.
+func (p *Planner) withdraw(pr *promise) {
+	one := pr.group.head().pending
+	p.unpromise(pr)
+	p.room++
+	if i := p.items[pr.id.Job]; i != nil {
+		rest := i.pending.Indices[i.first:]
+		one.Indices = slices.Concat(one.Indices, rest)
+		slices.Sort(one.Indices)
+		p.drop(i)
+	}
+	p.put(&item{pending: one})
+}
+
+func (p *Planner) allPromises() []*promise {
+	var out []*promise
+	for _, list := range p.promises {
+		out = append(out, list...)
+	}
+	return out
+}
+
+// replace lays a promise where it starts earliest, which is not later than before unless the room for it is gone.
+func (p *Planner) replace(pr *promise) bool {
+	at, alloc := p.earliest(pr.group.class)
+	if alloc == nil {
+		return false
+	}
+	p.lay(pr, at, alloc)
+	return true
+}
+
+// sooner says whether a promise could be laid earlier than it is. It answers only what is cheap to know; where it
+// cannot tell, it says yes.
+func (p *Planner) sooner(pr *promise) bool {
+	if len(pr.holds) != 1 || len(p.hosts) > 1 || pr.at <= p.now {
+		return true
+	}
+	c := pr.group.class
+	if !plain(&c.host) {
+		return true
+	}
+	h := pr.holds[0].host
+	h.line.trim(p.now)
+	return h.line.sooner(p.now, c.length, pr.at, h.node.Slots-c.host.Slots) < pr.at
+}
+
+// hostOf is the host on which an element of c holds its part of a node.
+func (p *Planner) hostOf(c *class, id nodes.ID) *host {
+	return p.byID[hostKey{id, c.shape.Reservation}]
+}
