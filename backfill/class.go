@@ -20,6 +20,7 @@ type class struct {
 	// even without promises, when as many hosts had been freed as freed says.
 	refused uint64
 	noRoom  bool
+	short   int // slots that were missing then, on all hosts together, for a class that may take several
 	freed   int
 
 	possible  bool // could ever run, when the inventory was as inventory says

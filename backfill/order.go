@@ -71,50 +71,89 @@ func (fairShare) key(p *Planner, g *group, now instant) float64 {
 type sequence interface {
 	begin(p *Planner)
 	next() *group
+	// narrow leaves out, for the rest of the plan, those for whom may says no. It may do nothing.
+	narrow(may func(*group) bool)
 	insert(g *group)
 	remove(g *group)
 }
 
-// sorted is a sequence of a static order. It is kept sorted all the time.
+// sorted is a sequence of a static order. It is kept sorted all the time, in runs of bounded length, so that to
+// insert and to remove costs little however many wait.
 type sorted struct {
-	order  Order
-	groups []*group
-	at     int // of the group that next gave last
+	order Order
+	runs  [][]*group
+	// The group that next gave last is runs[run][at]; at is -1 before the first of a run.
+	run, at int
 }
 
-func (s *sorted) begin(*Planner) { s.at = -1 }
+// maxRun is the length at which a run is divided.
+const maxRun = 512
+
+func (s *sorted) begin(*Planner) { s.run, s.at = 0, -1 }
 
 func (s *sorted) next() *group {
-	if s.at++; s.at >= len(s.groups) {
-		return nil
+	for s.run < len(s.runs) {
+		if s.at++; s.at < len(s.runs[s.run]) {
+			return s.runs[s.run][s.at]
+		}
+		s.run, s.at = s.run+1, -1
 	}
-	return s.groups[s.at]
+	return nil
 }
 
-func (s *sorted) find(g *group) int {
-	i, _ := slices.BinarySearchFunc(s.groups, g, func(a, b *group) int { return s.order.compare(a.items[0], b.items[0]) })
-	return i
+func (s *sorted) narrow(func(*group) bool) {}
+
+// find is where g is, or belongs.
+func (s *sorted) find(g *group) (run, at int) {
+	run, _ = slices.BinarySearchFunc(s.runs, g, func(r []*group, g *group) int { return s.order.compare(r[len(r)-1].items[0], g.items[0]) })
+	if run = min(run, len(s.runs)-1); run < 0 {
+		return 0, 0
+	}
+	at, _ = slices.BinarySearchFunc(s.runs[run], g, func(a, b *group) int { return s.order.compare(a.items[0], b.items[0]) })
+	return run, at
 }
 
 func (s *sorted) insert(g *group) {
-	i := len(s.groups)
-	if i > 0 && s.order.compare(s.groups[i-1].items[0], g.items[0]) > 0 {
-		i = s.find(g)
+	if len(s.runs) == 0 {
+		s.runs = append(s.runs, nil)
+		s.runs[0] = append(s.runs[0], g)
+		return
 	}
-	s.groups = slices.Insert(s.groups, i, g)
-	if i <= s.at {
+	run, at := s.find(g)
+	s.runs[run] = slices.Insert(s.runs[run], at, g)
+	if run == s.run && at <= s.at {
 		s.at++
+	}
+	if r := s.runs[run]; len(r) > maxRun {
+		half := len(r) / 2
+		s.runs = slices.Insert(s.runs, run+1, slices.Clone(r[half:]))
+		clear(r[half:])
+		s.runs[run] = r[:half]
+		switch {
+		case s.run > run:
+			s.run++
+		case s.run == run && s.at >= half:
+			s.run, s.at = run+1, s.at-half
+		}
 	}
 }
 
 func (s *sorted) remove(g *group) {
-	i := s.find(g)
-	if s.groups[i] != g {
+	run, at := s.find(g)
+	if s.runs[run][at] != g {
 		panic("internal error: impossible: a group is not where its head says")
 	}
-	s.groups = slices.Delete(s.groups, i, i+1)
-	if i <= s.at {
+	s.runs[run] = slices.Delete(s.runs[run], at, at+1)
+	if run == s.run && at <= s.at {
 		s.at--
+	}
+	if len(s.runs[run]) == 0 {
+		s.runs = slices.Delete(s.runs, run, run+1)
+		if s.run > run {
+			s.run--
+		} else if s.run == run {
+			s.at = -1
+		}
 	}
 }
 
@@ -165,6 +204,11 @@ func (s *heaped) next() *group {
 		return g
 	}
 	return nil
+}
+
+func (s *heaped) narrow(may func(*group) bool) {
+	s.queue = slices.DeleteFunc(s.queue, func(e entry) bool { return !may(e.group) })
+	heap.Init(&s.queue)
 }
 
 func (s *heaped) insert(g *group) {

@@ -9,7 +9,7 @@ import (
 
 // place finds where the head element of g can start now and break no promise; nil if nowhere. It takes nothing.
 func (p *Planner) place(c *class, g *group) []nodes.Allocation {
-	if g.promise == nil && c.noRoom && !p.freedFor(c) {
+	if g.promise == nil && !p.mayFit(c) {
 		return nil
 	}
 	if most := p.most(c, g); most > c.shape.Slots {
@@ -18,13 +18,23 @@ func (p *Planner) place(c *class, g *group) []nodes.Allocation {
 		}
 	}
 	alloc, room := p.placeWhole(c)
+	short := 1
 	if alloc == nil && c.spread && len(p.hosts) > 1 {
-		return p.placeSpread(c)
+		alloc, short = p.placeSpread(c)
+		room = short <= 0
 	}
-	if alloc == nil && g.promise == nil && !c.spread {
-		c.noRoom, c.freed = !room, p.before+len(p.freed)
+	if alloc == nil && g.promise == nil {
+		c.noRoom, c.short, c.freed = !room, short, p.before+len(p.freed)
 	}
 	return alloc
+}
+
+// mayFit says whether it is worth looking where c fits; what it finds out it remembers.
+func (p *Planner) mayFit(c *class) bool {
+	if c.refused != p.room && c.noRoom && !p.freedFor(c) {
+		c.refused = p.room
+	}
+	return c.refused != p.room
 }
 
 // freedFor says whether a host has room for c that had none when c was last looked at. Only hosts on which
@@ -34,12 +44,25 @@ func (p *Planner) freedFor(c *class) bool {
 		return true
 	}
 	cands := p.candidatesOf(c)
+	one, tile := c.slotOf()
+	spread := c.spread && len(p.hosts) > 1
+	gained := 0
 	for _, h := range p.freed[c.freed-p.before:] {
-		if cands.has(h) && h.node.State() == nodes.Up && h.node.Fits(&c.host) {
+		if !cands.has(h) || h.node.State() != nodes.Up {
+			continue
+		}
+		if spread {
+			gained += roomOn(h.node, &one, tile) // at most, as some of it may have been free before
+		} else if h.node.Fits(&c.host) {
 			return true
 		}
 	}
-	c.freed = p.before + len(p.freed)
+	if spread && gained >= c.short {
+		return true
+	}
+	if !spread {
+		c.freed = p.before + len(p.freed)
+	}
 	return false
 }
 
@@ -133,7 +156,6 @@ func (p *Planner) carve(h *host, r *nodes.Request, t, length instant) nodes.Allo
 // part is a host with room for some slots of an element.
 type part struct {
 	host  *host
-	node  *nodes.Node
 	slots int
 }
 
@@ -175,47 +197,73 @@ func byRoom(a, b part) int {
 	return cmp.Or(b.slots-a.slots, a.host.index-b.host.index)
 }
 
-// placeSpread puts an element on several hosts now.
-func (p *Planner) placeSpread(c *class) []nodes.Allocation {
+// lot is hosts that have room for the same number of slots each.
+type lot struct {
+	slots int
+	hosts []*host // in the order of their IDs
+}
+
+// placeSpread puts an element on several hosts now. short is how many slots are missing on all of them together, even if
+// there were no promises.
+func (p *Planner) placeSpread(c *class) (alloc []nodes.Allocation, short int) {
 	one, tile := c.slotOf()
 	cands := p.candidatesOf(c)
-	total := 0
-	type lot struct {
-		kind  *kind
-		slots int
-	}
-	var lots []lot
+	total, bare := 0, 0
+	p.lots = p.lots[:0]
 	for _, k := range p.kinds.list {
 		if k.slots == 0 {
 			continue
 		}
 		if n := roomOn(k.node, &one, tile); n > 0 {
-			lots = append(lots, lot{k, n})
+			p.lots = append(p.lots, lot{n, k.hosts})
 			total += n * len(k.hosts)
 		}
 	}
-	var parts []part
-	for _, h := range p.claimed {
+	bare = total
+	for i, h := range p.claimed {
 		if !cands.has(h) || h.node.State() != nodes.Up || !h.node.Fits(&one) {
 			continue
 		}
+		bare += roomOn(h.node, &one, tile)
 		if n := roomOn(h.over(p.now, p.now.plus(c.length), p.now), &one, tile); n > 0 {
-			parts = append(parts, part{host: h, slots: n})
+			p.lots = append(p.lots, lot{n, p.claimed[i : i+1]})
 			total += n
 		}
 	}
+	short = c.shape.Slots - bare
 	if total < c.shape.Slots {
-		return nil
+		return nil, short
 	}
-	for _, l := range lots {
-		for _, h := range l.kind.hosts {
-			if cands.has(h) {
-				parts = append(parts, part{host: h, slots: l.slots})
+	slices.SortFunc(p.lots, func(a, b lot) int { return b.slots - a.slots })
+	return p.carveParts(c, c.share(p.partsOf(p.lots, cands, c.shape.Slots)), p.now), short
+}
+
+// partsOf are the hosts of lots, which come with most room first, as far as they are needed for so many slots: of hosts with
+// the same room the first ones.
+func (p *Planner) partsOf(lots []lot, cands *candidates, slots int) []part {
+	var parts []part
+	for i := 0; i < len(lots) && slots > 0; {
+		room := lots[i].slots
+		need, from := (slots+room-1)/room, len(parts)
+		for ; i < len(lots) && lots[i].slots == room; i++ {
+			taken := 0
+			for _, h := range lots[i].hosts {
+				if taken == need {
+					break
+				}
+				if cands.has(h) {
+					parts = append(parts, part{host: h, slots: room})
+					taken++
+				}
 			}
 		}
+		same := parts[from:]
+		slices.SortFunc(same, byRoom)
+		same = same[:min(len(same), need)]
+		parts = parts[:from+len(same)]
+		slots -= room * len(same)
 	}
-	slices.SortFunc(parts, byRoom)
-	return p.carveParts(c, c.share(parts), p.now)
+	return parts
 }
 
 func (p *Planner) carveParts(c *class, parts []part, t instant) []nodes.Allocation {
@@ -273,7 +321,7 @@ func (p *Planner) placeSlots(c *class, most int) []nodes.Allocation {
 		x := &class{shape: &s, host: oneHost(&s), spread: spreads(&s), length: c.length, cands: p.candidatesOf(c)}
 		alloc, _ := p.placeWhole(x)
 		if alloc == nil && x.spread && len(p.hosts) > 1 {
-			alloc = p.placeSpread(x)
+			alloc, _ = p.placeSpread(x)
 		}
 		if alloc != nil {
 			return alloc

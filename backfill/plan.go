@@ -90,6 +90,7 @@ func (p *Planner) serve(plan *Plan) {
 		behind = p.second
 		behind.begin(p)
 	}
+	behind.narrow(func(g *group) bool { return g.promise == nil && p.mayFit(g.class) })
 	for g := behind.next(); g != nil; g = behind.next() {
 		if g.promise != nil || g.class.refused == p.room || !g.withinLimits(p.now.plus(g.class.length)) {
 			continue

@@ -51,6 +51,7 @@ type Planner struct {
 	windows    map[string]*window
 	sequence   sequence // of Order
 	second     sequence // of Candidates; nil when it is the same
+	lots       []lot    // scratch
 	blocker    *group   // that nothing passed in the last plan (fcfs)
 }
 

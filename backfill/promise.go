@@ -26,22 +26,25 @@ func (p *Planner) promiseTo(g *group) *promise {
 	if alloc == nil || !g.withinLimits(at.plus(g.class.length)) {
 		return nil
 	}
-	pr := p.engage(g, at, alloc)
+	i := g.head()
+	one := i.pending
+	one.Indices = []int{i.id().Index}
+	g.class.groups++ // it may be its last element that leaves the group
+	p.unlist(g)
+	p.pop(g)
+	p.relist(g)
+	g.class.groups--
+	pr := p.engage(g.class, one, at, alloc)
 	pr.seen = p.plans
 	return pr
 }
 
-// engage promises this start to the head element of g.
-func (p *Planner) engage(g *group, at instant, alloc []nodes.Allocation) *promise {
-	i := g.head()
-	one := i.pending
-	one.Indices = []int{i.id().Index}
-	pr := &promise{id: i.id()}
-	g.class.groups++
-	p.unlist(g)
-	p.pop(g)
-	p.relist(g)
-	pr.group = &group{class: g.class, user: g.user, limits: one.Limits, promise: pr}
+// engage promises this start to an element, which is in no group.
+func (p *Planner) engage(c *class, one Pending, at instant, alloc []nodes.Allocation) *promise {
+	pr := &promise{id: queue.ElementID{Job: one.Job, Index: one.Indices[0]}}
+	c.groups++
+	p.classes[*c.shape] = c
+	pr.group = &group{class: c, user: one.User, limits: one.Limits, promise: pr}
 	pr.group.items = []*item{{pending: one, group: pr.group}}
 	p.list(pr.group)
 	for _, l := range one.Limits {

@@ -314,6 +314,9 @@ func TestPlanIsDeterministic(t *testing.T) {
 func TestForecastComesTrue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := drawCluster(t, Policy{Protected: rapid.SampledFrom([]int{0, 1, 2, All}).Draw(t, "protected")})
+		if c.p.policy.Protected > 1 {
+			c.limited = false // a forecast plans once more, and by that promises may move to an earlier time
+		}
 		for range 4 {
 			c.submit()
 		}

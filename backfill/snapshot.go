@@ -1,6 +1,7 @@
 package backfill
 
 import (
+	"slices"
 	"time"
 
 	"fairslice/nodes"
@@ -112,10 +113,17 @@ func (p *Planner) promised(was Promise) {
 	if i == nil {
 		return
 	}
-	// Promises are given in the order of elements, so it is the first of its job that has none.
-	if g := i.group; i.id() == was.ID && i == g.head() {
-		p.engage(g, instantOf(was.At), was.Alloc)
+	at := slices.Index(i.pending.Indices, was.ID.Index)
+	if at < 0 {
+		return
 	}
+	one, rest, c := i.pending, i.pending, i.group.class
+	one.Indices, rest.Indices = []int{was.ID.Index}, slices.Delete(slices.Clone(i.pending.Indices), at, at+1)
+	p.drop(i)
+	if len(rest.Indices) > 0 {
+		p.put(&item{pending: rest})
+	}
+	p.engage(c, one, instantOf(was.At), was.Alloc)
 }
 
 // SetLocation is the time zone of the times in plans; UTC until it is called.

@@ -11,11 +11,12 @@ import (
 //
 //   - the waste expected of started GPUs (expectedWaste),
 //   - GPUs stranded for lack of slots and memory beside them: free GPUs g less the usable ones, which are
-//     1/(1/g + s/slots + m/memory) with s slots and m bytes asked for beside each GPU (a node without GPUs: its slots, in the same way),
+//     1/(1/g + s/slots + m/memory) with s slots and m bytes asked for beside each GPU; on a node without GPUs its
+//     slots stranded for lack of memory, in the same way,
 //   - whole GPUs on nodes that cannot take the requests for several,
 //   - the price of a scarce model,
 //
-// and a little for opening a node that is empty. Without observations all is best fit. See doc.go.
+// and a little that prefers to fill a node up. Before anything is observed it is a best fit. See doc.go.
 func Fragmentation(mix *Mix) Policy {
 	return &policy{scorer: &fragmentation{mix: mix, demands: map[gpuKind]*demand{}}}
 }
@@ -65,7 +66,7 @@ func (f *fragmentation) score(n *nodes.Node, r *nodes.Request, p *pick) float64 
 	for k, i := range p.gpus {
 		g, a := &n.GPUs[i], p.amounts[k]
 		after.gpus -= float64(a) / float64(g.Capacity)
-		if isWhole(g) {
+		if g.Whole() {
 			after.whole--
 		}
 		cost += d.wasteOf(g.Free()-a, g.Capacity) - d.wasteOf(g.Free(), g.Capacity)
@@ -90,7 +91,7 @@ type room struct {
 func roomOn(n *nodes.Node) (f room) {
 	for i := range n.GPUs {
 		g := &n.GPUs[i]
-		if isWhole(g) {
+		if g.Whole() {
 			f.whole++
 			f.gpus++
 		} else if free := g.Free(); free > 0 {
@@ -103,7 +104,7 @@ func roomOn(n *nodes.Node) (f room) {
 
 // loss is the part of a node's expected loss that does not come from single GPUs.
 func (d *demand) loss(n *nodes.Node, f *room) float64 {
-	sum := d.stranded(n, f) + packWeight*(math.Sqrt(f.gpus)+math.Sqrt(max(f.slots, 0)/max(float64(n.Slots), 1)))
+	sum := d.stranded(n, f) + packWeight*(math.Sqrt(max(f.gpus, 0))+math.Sqrt(max(f.slots, 0)/max(float64(n.Slots), 1)))
 	if f.whole > 0 {
 		for i := range d.groups {
 			if g := &d.groups[i]; g.whole > f.whole || g.slots > f.slots || g.memory > f.memory {
@@ -121,11 +122,11 @@ func (d *demand) stranded(n *nodes.Node, f *room) float64 {
 		if f.slots <= 0 || d.memoryPerSlot == 0 {
 			return 0
 		}
-		perGPU := d.slots // a slot counts as the part of a GPU that it could serve
-		if perGPU == 0 {
-			perGPU = 1
+		slots := f.slots - 1/(1/f.slots+ratio(d.memoryPerSlot, f.memory))
+		if d.slots > 0 {
+			return slots / d.slots // in the GPUs that they could serve
 		}
-		return (f.slots - harmonic(1/f.slots+d.memoryPerSlot/f.memory)) / perGPU
+		return slots
 	}
 	if f.gpus <= 0 {
 		return 0
@@ -134,14 +135,11 @@ func (d *demand) stranded(n *nodes.Node, f *room) float64 {
 	if !d.known { // as the node is made
 		slots, memory = float64(n.Slots)/float64(len(n.GPUs)), float64(n.Memory)/float64(len(n.GPUs))
 	}
-	return f.gpus - harmonic(1/f.gpus+part(slots, f.slots)+part(memory, f.memory))
+	return f.gpus - 1/(1/f.gpus+ratio(slots, f.slots)+ratio(memory, f.memory))
 }
 
-// harmonic is 1/x, and 0 for what is infinite.
-func harmonic(x float64) float64 { return 1 / x }
-
-// part is need/have; 0 when nothing is needed, infinite when something is and nothing is there.
-func part(need, have float64) float64 {
+// ratio is need/have; 0 when nothing is needed, infinite when something is and nothing is there.
+func ratio(need, have float64) float64 {
 	switch {
 	case need <= 0:
 		return 0
@@ -150,6 +148,3 @@ func part(need, have float64) float64 {
 	}
 	return need / have
 }
-
-// isWhole says that all of g can be given.
-func isWhole(g *nodes.GPU) bool { return g.Whole() }

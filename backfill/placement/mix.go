@@ -48,10 +48,13 @@ func NewMix(halfLife time.Duration) *Mix {
 // a request may have one of several GPU models, GPU.Model lists them with | between, as in "V100|A100".
 // Observations may come in any order of time.
 func (m *Mix) Observe(r nodes.Request, weight float64, at time.Time) {
-	if !(weight > 0) || math.IsInf(weight, 1) {
+	if !(weight > 0) {
 		return
 	}
 	w := weight * m.growth(at)
+	if !(w > 0) || math.IsInf(w, 1) { // too long ago to count, or too heavy to be true
+		return
+	}
 	m.weights[coarse(r)] += w
 	m.total += w
 	if len(m.weights) > 2*maxShapes {
@@ -75,8 +78,12 @@ func (m *Mix) growth(at time.Time) float64 {
 	ahead := float64(at.Sub(m.base)) / float64(m.halfLife)
 	if ahead > maxHalfLives {
 		shrink := math.Exp2(-ahead)
-		for r := range m.weights {
-			m.weights[r] *= shrink
+		for r, w := range m.weights {
+			if w *= shrink; w > 0 {
+				m.weights[r] = w
+			} else {
+				delete(m.weights, r)
+			}
 		}
 		m.total, m.fresh, m.base, ahead = m.total*shrink, m.fresh*shrink, at, 0
 	}
@@ -153,6 +160,7 @@ func fourBits(v int64) int64 {
 	if v < 16 {
 		return max(v, 0)
 	}
+	v = min(v, 1<<62)
 	drop := bits.Len64(uint64(v)) - 4
 	return (v + 1<<(drop-1)) >> drop << drop
 }

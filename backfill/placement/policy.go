@@ -29,18 +29,19 @@ type scorer interface {
 // policy makes a Policy of a scorer: it lists the ways to put r on n and takes the cheapest.
 type policy struct {
 	scorer
+	r nodes.Request // the one asked about; here, and not on the stack, so that asking allocates nothing
 	p pick
 }
 
 func (o *policy) Epoch() uint64 { return o.epoch() }
 
 func (o *policy) Cost(n *nodes.Node, r nodes.Request) (float64, bool) {
-	cost, _, ok := o.best(n, &r)
+	cost, _, ok := o.best(n, r)
 	return cost, ok
 }
 
 func (o *policy) Place(n *nodes.Node, r nodes.Request) (nodes.Allocation, float64, bool) {
-	cost, gpu, ok := o.best(n, &r)
+	cost, gpu, ok := o.best(n, r)
 	if !ok {
 		return nodes.Allocation{}, 0, false
 	}
@@ -49,7 +50,9 @@ func (o *policy) Place(n *nodes.Node, r nodes.Request) (nodes.Allocation, float6
 }
 
 // best is the least cost, and the GPU for a fraction of one (anyGPU otherwise).
-func (o *policy) best(n *nodes.Node, r *nodes.Request) (cost float64, gpu int, ok bool) {
+func (o *policy) best(n *nodes.Node, asked nodes.Request) (cost float64, gpu int, ok bool) {
+	o.r = asked
+	r := &o.r
 	if n.State() != nodes.Up || !n.Fits(r) {
 		return 0, anyGPU, false
 	}
@@ -142,7 +145,7 @@ func (p *pick) add(gpu int, a nodes.Amount) {
 func (p *pick) whole(n *nodes.Node, r nodes.GPURequest) {
 	p.none()
 	for i := range n.GPUs {
-		if g := &n.GPUs[i]; len(p.gpus) < r.Whole && isWhole(g) && matches(g, r) {
+		if g := &n.GPUs[i]; len(p.gpus) < r.Whole && g.Whole() && matches(g, r) {
 			p.add(i, g.Capacity)
 		}
 	}

@@ -39,8 +39,9 @@ func TestReplayPublished(t *testing.T) {
 	}
 }
 
-// TestReplayMeasured are results of other implementations, to the digits that they give: mean wait, mean bounded
-// slowdown, and utilisation until the last submission.
+// TestReplayMeasured are results that another implementation measured too: mean wait, mean bounded slowdown, and
+// utilisation until the last submission. (The waits of crowded traces, and digits beyond the second or fourth, are
+// our own: a change shows.)
 func TestReplayMeasured(t *testing.T) {
 	easy := func(o backfill.Order) backfill.Policy { return backfill.Policy{Protected: 1, Order: o} }
 	for _, row := range []struct {

@@ -42,25 +42,25 @@ func Summarise(tasks []Task, starts []int64, procs int64) Result {
 		first, lastSubmit, lastEnd = min(first, t.Submit), max(lastSubmit, t.Submit), max(lastEnd, starts[i]+t.Run)
 	}
 	waits := make([]int64, len(tasks))
-	var sumWait, work, windowWork int64
-	var sumSlowdown float64
+	var sumWait int64
+	var sumSlowdown, work, windowWork float64 // floats do not overflow, and are exact as far as any real trace goes
 	for i, t := range tasks {
 		waits[i] = starts[i] - t.Submit
 		sumWait += waits[i]
 		s := max(1, float64(waits[i]+t.Run)/float64(max(t.Run, slowdownBound)))
 		sumSlowdown += s
 		r.MaxSlowdown = max(r.MaxSlowdown, s)
-		work += t.Run * t.Procs
-		windowWork += max(0, min(starts[i]+t.Run, lastSubmit)-starts[i]) * t.Procs
+		work += float64(t.Run) * float64(t.Procs)
+		windowWork += float64(max(0, min(starts[i]+t.Run, lastSubmit)-starts[i])) * float64(t.Procs)
 	}
 	slices.Sort(waits)
 	r.MeanWait = float64(sumWait) / float64(r.N)
 	r.P50Wait, r.P95Wait, r.MaxWait = percentile(waits, 50), percentile(waits, 95), waits[r.N-1]
 	r.MeanSlowdown = sumSlowdown / float64(r.N)
 	r.Makespan = lastEnd - first
-	r.Utilisation = float64(work) / (float64(procs) * float64(r.Makespan))
+	r.Utilisation = work / (float64(procs) * float64(r.Makespan))
 	if lastSubmit > first {
-		r.WindowUtilisation = float64(windowWork) / (float64(procs) * float64(lastSubmit-first))
+		r.WindowUtilisation = windowWork / (float64(procs) * float64(lastSubmit-first))
 	}
 	return r
 }

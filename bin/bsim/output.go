@@ -35,7 +35,7 @@ func (t *table) result(results ...*replay.Result) {
 		}
 		t.row(cells...)
 	}
-	add("mean wait", func(r *replay.Result) string { return seconds(r.MeanWait) })
+	add("mean wait", func(r *replay.Result) string { return fmt.Sprintf("%.4f s", r.MeanWait) })
 	add("median wait", func(r *replay.Result) string { return seconds(float64(r.P50Wait)) })
 	add("95 % wait at most", func(r *replay.Result) string { return seconds(float64(r.P95Wait)) })
 	add("longest wait", func(r *replay.Result) string { return seconds(float64(r.MaxWait)) })

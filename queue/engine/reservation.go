@@ -87,20 +87,28 @@ func (t *tx) expireReservations(ids []string) error {
 	return nil
 }
 
+// reservationGone says that the reservation which j asks for is no more, so that nothing of j can ever start.
+func (e *Engine) reservationGone(j *queue.Job, now time.Time) bool {
+	if j.Spec.Reservation == "" {
+		return false
+	}
+	r := e.book.Reservations[j.Spec.Reservation]
+	return r == nil || e.reservationOver(r, now)
+}
+
 // reservationBlocks says why the reservation that j asks for lets nothing start now: it is gone, or its
 // window is not open. opens is when it will be; zero for one that is gone.
 func (e *Engine) reservationBlocks(j *queue.Job, now time.Time) (why queue.Reason, opens time.Time, blocked bool) {
-	if j.Spec.Reservation == "" {
+	switch {
+	case j.Spec.Reservation == "":
 		return queue.Reason{}, time.Time{}, false
-	}
-	r := e.book.Reservations[j.Spec.Reservation]
-	if r == nil || e.reservationOver(r, now) {
+	case e.reservationGone(j, now):
 		return queue.Reason{Kind: queue.ReasonReservation, Text: "Specified advance reservation has expired or been deleted"}, time.Time{}, true
 	}
-	begin, _, _ := r.Window(now, e.location())
-	if begin.After(now) {
-		return queue.Reason{Kind: queue.ReasonReservation, Text: "Specified advance reservation is not open before " +
-			begin.In(e.location()).Format("Jan _2 15:04")}, begin, true
+	opens, _, _ = e.book.Reservations[j.Spec.Reservation].Window(now, e.location())
+	if !opens.After(now) {
+		return queue.Reason{}, time.Time{}, false
 	}
-	return queue.Reason{}, time.Time{}, false
+	text := "Specified advance reservation is not open before " + opens.In(e.location()).Format("Jan _2 15:04")
+	return queue.Reason{Kind: queue.ReasonReservation, Text: text}, opens, true
 }
