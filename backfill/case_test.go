@@ -197,7 +197,7 @@ func (c *testCase) show() (lines []string) {
 	planner := Load(c.snap)
 	p := planner.Plan(c.snap.Now)
 	waits := planner.Waits()
-	expected := Expect(planner.Snapshot(), 1000, nil).Starts
+	expected := Expect(planner.Snapshot(), 1000).Starts
 	for _, s := range p.Starts {
 		lines = append(lines, fmt.Sprintf("start %s on %s", s.ID, showAlloc(s.Alloc)))
 	}

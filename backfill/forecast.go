@@ -18,10 +18,10 @@ type Forecast struct {
 	Bounded bool
 }
 
-// Expect works out when the elements of s that wait will start if everything runs as long as lasts says, nothing is
-// submitted and no node changes: it plans, ends what ends next, and plans again, with the policy itself. It gives up
-// after so many starts. lasts may be nil: everything runs until its limit.
-func Expect(s *Snapshot, starts int, lasts func(user string, shape *queue.Shape) time.Duration) *Forecast {
+// Expect works out when the elements of s that wait will start if everything runs as long as it is estimated to (until its
+// limit, without a Predictor), nothing is submitted and no node changes: it plans, ends what ends next, and plans again,
+// with the policy itself. It gives up after so many starts.
+func Expect(s *Snapshot, starts int) *Forecast {
 	f := &Forecast{Made: s.Now, Starts: map[queue.ElementID]time.Time{}}
 	p := Load(s)
 	p.policy.MaxStarts, p.policy.MaxLooks = 0, 0
@@ -38,8 +38,8 @@ func Expect(s *Snapshot, starts int, lasts func(user string, shape *queue.Shape)
 		for _, st := range plan.Starts {
 			f.Starts[st.ID] = p.now.time(p.location)
 			at := p.running[st.ID].ends
-			if lasts != nil {
-				if d := lasts(p.running[st.ID].user, st.Shape); d > 0 {
+			if p.Predictor != nil {
+				if d := p.Predictor.Estimate(p.running[st.ID].user, st.Shape); d > 0 {
 					at = min(at, p.now.plus(instant(d)))
 				}
 			}
@@ -108,6 +108,9 @@ func (h *endHeap) Pop() any {
 // Snapshot copies all that the planner knows, so that it can be planned from elsewhere.
 func (p *Planner) Snapshot() *Snapshot {
 	s := &Snapshot{Now: p.now.time(p.location), Policy: p.policy, Select: p.Select, Share: p.Share}
+	if p.Predictor != nil {
+		s.Predictor = p.Predictor.Clone()
+	}
 	limits := map[*Limit]*Limit{}
 	copied := func(list []*Limit) []*Limit {
 		out := make([]*Limit, len(list))

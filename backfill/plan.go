@@ -12,6 +12,9 @@ func (p *Planner) Plan(now time.Time) *Plan {
 	p.settle()
 	p.plans++
 	plan := &Plan{}
+	for name, u := range p.users {
+		p.refresh(name, u)
+	}
 	p.planning = true
 	p.serve(plan)
 	p.planning = false
@@ -29,6 +32,20 @@ func (p *Planner) Promises() []Promise {
 	}
 	slices.SortFunc(out, func(a, b Promise) int { return compareIDs(a.ID, b.ID) })
 	return out
+}
+
+// NextPromise is when the next promised start after the last plan is due: a plan is needed then even if nothing
+// ends or comes, since what held its place may have been moved since. The zero time when there is none.
+func (p *Planner) NextPromise() time.Time {
+	next := instant(never)
+	for _, list := range p.promises {
+		for _, pr := range list {
+			if pr.placed && pr.at > p.now {
+				next = min(next, pr.at)
+			}
+		}
+	}
+	return next.time(p.location)
 }
 
 // serve serves the elements in order: who does not fit is promised a start, until the policy's number of them
@@ -173,6 +190,10 @@ func (p *Planner) start(plan *Plan, g *group) bool {
 	i := g.head()
 	id := i.id()
 	p.begin(Running{ID: id, Alloc: alloc, Window: c.shape.Reservation, User: g.user, Limits: g.limits}, p.now.plus(c.length))
+	if p.Started != nil {
+		p.Started(g.user, c.shape, alloc)
+		p.refresh(g.user, p.user(g.user))
+	}
 	plan.Starts = append(plan.Starts, Start{ID: id, Shape: c.shape, Alloc: alloc})
 	if pr := g.promise; pr != nil {
 		p.unpromise(pr)

@@ -15,8 +15,13 @@ import (
 type Planner struct {
 	// Select is Snapshot.Select. After it may answer differently, Reselect must be called.
 	Select func(*nodes.Node, *queue.Shape) bool
-	// Share says how much a user deserves to be served, more first; it is asked for the order FairShare.
+	// Share says how much a user deserves to be served, more first. It is asked when a plan begins, and for a user of
+	// whom something has started in it.
 	Share func(user string) float64
+	// Started, if not nil, is told of each start in a plan, so that Share can count it at once (openpbs#1661).
+	Started func(user string, s *queue.Shape, alloc []nodes.Allocation)
+	// Predictor, if not nil, estimates run times for orders that use them.
+	Predictor *Predictor
 
 	policy    Policy
 	placement placement.Policy
@@ -49,6 +54,7 @@ type Planner struct {
 	selections map[selection]*candidates
 	promises   map[queue.JobID][]*promise
 	windows    map[string]*window
+	users      map[string]*user
 	sequence   sequence // of Order
 	second     sequence // of Candidates; nil when it is the same
 	lots       []lot    // scratch
@@ -75,7 +81,7 @@ type hostKey struct {
 // New makes a planner for a cluster without nodes and jobs.
 func New(policy Policy) *Planner {
 	p := &Planner{policy: policy, location: time.UTC, placement: policy.Placement,
-		byID: map[hostKey]*host{}, windows: map[string]*window{}, running: map[queue.ElementID]*running{}, classes: map[queue.Shape]*class{},
+		byID: map[hostKey]*host{}, windows: map[string]*window{}, users: map[string]*user{}, running: map[queue.ElementID]*running{}, classes: map[queue.Shape]*class{},
 		groups: map[groupKey]*group{}, items: map[queue.JobID]*item{}, selections: map[selection]*candidates{},
 		promises: map[queue.JobID][]*promise{}}
 	p.kinds.byKey = map[string]*kind{}
@@ -235,6 +241,21 @@ func (p *Planner) end(id queue.ElementID, now instant) {
 		return
 	}
 	delete(p.running, id)
+	p.release(r, now)
+	p.changed()
+}
+
+// Expire says that an attempt has reached its run limit: what it held is free, though it has yet to be told as
+// ended. All promises have counted on that, so none of them is looked at again for it; End may make them look.
+func (p *Planner) Expire(id queue.ElementID, now time.Time) {
+	if r := p.running[id]; r != nil {
+		p.release(r, instantOf(now))
+		p.room++
+	}
+}
+
+// release frees what r holds.
+func (p *Planner) release(r *running, now instant) {
 	count(r.limits, r.slots, -1)
 	for i := range r.holds {
 		x := &r.holds[i]
@@ -247,7 +268,7 @@ func (p *Planner) end(id queue.ElementID, now instant) {
 		p.touch(h)
 		p.free(h)
 	}
-	p.changed()
+	r.limits, r.alloc, r.holds = nil, nil, nil
 }
 
 // free notes that something of h is free that was not.
@@ -314,4 +335,24 @@ func (p *Planner) claim(h *host, by int) {
 
 func compareIDs(a, b queue.ElementID) int {
 	return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Index, b.Index))
+}
+
+func (p *Planner) user(name string) *user {
+	u := p.users[name]
+	if u == nil {
+		u = &user{}
+		p.users[name] = u
+		p.refresh(name, u)
+	}
+	return u
+}
+
+// refresh asks again what is known of a user.
+func (p *Planner) refresh(name string, u *user) {
+	if p.Share != nil {
+		u.share = p.Share(name)
+	}
+	if p.Predictor != nil {
+		u.version = p.Predictor.version(name)
+	}
 }

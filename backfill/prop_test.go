@@ -324,7 +324,7 @@ func TestForecastComesTrue(t *testing.T) {
 		for id := range c.ends { // exact estimates
 			c.ends[id] = c.p.running[id].ends.time(time.UTC)
 		}
-		f := Expect(c.p.Snapshot(), 1000, nil)
+		f := Expect(c.p.Snapshot(), 1000)
 		promised := c.p.Promises()
 		for c.advance() {
 			if c.p.policy.Protected > 1 {

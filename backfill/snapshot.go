@@ -24,6 +24,8 @@ type Snapshot struct {
 	// arguments during one plan.
 	Select func(*nodes.Node, *queue.Shape) bool
 	Share  func(user string) float64 // see Planner.Share
+	// Predictor is Planner.Predictor.
+	Predictor *Predictor
 }
 
 // Running is a live attempt.
@@ -86,7 +88,7 @@ type Wait struct {
 // Load makes a planner that knows what s says: a plan of it is one from nothing.
 func Load(s *Snapshot) *Planner {
 	p := New(s.Policy)
-	p.Select, p.Share = s.Select, s.Share
+	p.Select, p.Share, p.Predictor = s.Select, s.Share, s.Predictor
 	p.now = instantOf(s.Now)
 	for _, n := range s.Nodes {
 		p.PutNode(n)

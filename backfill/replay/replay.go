@@ -148,7 +148,7 @@ func (r *replay) step(now int64) {
 		e := r.running.pop()
 		r.ending = append(r.ending, e)
 		if e.atLimit {
-			r.planner.End(element(e.task), clock)
+			r.planner.Expire(element(e.task), clock)
 		}
 	}
 	quiet := true
@@ -160,25 +160,16 @@ func (r *replay) step(now int64) {
 	for _, e := range r.ending {
 		t := &r.tasks[e.task]
 		r.share.charge(e.task, t.Run*t.Procs)
-		if !e.atLimit {
-			r.planner.End(element(e.task), clock)
-		}
+		r.planner.End(element(e.task), clock)
 		r.plan(now, clock)
 	}
 	if r.ended += len(r.ending); quiet && len(r.ending) == 0 {
 		r.plan(now, clock) // only a promised start is due
 	}
+	// With several promises one can be due when nothing ends or comes. A single one waits for an end.
 	if r.wake = NotStarted; r.deep {
-		r.wakeAfter(now)
-	}
-}
-
-// wakeAfter sets wake. With several promises one can be due when nothing ends or comes: what held its place has
-// been moved since. A single one waits for an end.
-func (r *replay) wakeAfter(now int64) {
-	for _, p := range r.planner.Promises() {
-		if at := p.At.Unix(); at > now {
-			r.wake = min(r.wake, at)
+		if next := r.planner.NextPromise(); !next.IsZero() {
+			r.wake = next.Unix()
 		}
 	}
 }
