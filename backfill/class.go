@@ -16,12 +16,14 @@ type class struct {
 	cands  *candidates
 	groups int // that refer to it
 
-	// refused says that when the planner's room was last as it is, none could start; noRoom that none would fit
-	// even without promises, when as many hosts had been freed as freed says.
-	refused uint64
-	noRoom  bool
-	short   int // slots that were missing then, on all hosts together, for a class that may take several
-	freed   int
+	// refused says that when the planner's room was last as it is, none could start. The rest is what was found then:
+	// when so many hosts had been freed and the promises were as laid says, so many slots were missing on all hosts
+	// together (1 for a class that takes one host: it fitted none), and shortBare even without the promises.
+	refused          uint64
+	looked           bool
+	freed            int
+	laid             uint64
+	short, shortBare int
 
 	possible  bool // could ever run, when the inventory was as inventory says
 	inventory uint64
@@ -70,10 +72,7 @@ type group struct {
 	limits  []*Limit
 	items   []*item
 	promise *promise
-	// For orders that change with time: whether it has been served in the present plan, and its place in the
-	// sequence (of Order, of Candidates).
-	served bool
-	place  [2]int
+	slot    [2]int32 // in the sequences of Order and of Candidates, for orders that change with time
 }
 
 // item is one job's waiting elements in a group.

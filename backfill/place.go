@@ -18,50 +18,58 @@ func (p *Planner) place(c *class, g *group) []nodes.Allocation {
 		}
 	}
 	alloc, room := p.placeWhole(c)
-	short := 1
+	short, bare := 1, 1
+	if room {
+		bare = 0
+	}
 	if alloc == nil && c.spread && len(p.hosts) > 1 {
-		alloc, short = p.placeSpread(c)
-		room = short <= 0
+		alloc, short, bare = p.placeSpread(c)
 	}
 	if alloc == nil && g.promise == nil {
-		c.noRoom, c.short, c.freed = !room, short, p.before+len(p.freed)
+		c.looked, c.freed, c.laid, c.short, c.shortBare = true, p.before+len(p.freed), p.laid, short, bare
 	}
 	return alloc
 }
 
-// mayFit says whether it is worth looking where c fits; what it finds out it remembers.
+// mayFit says whether it is worth looking where c fits; what it finds out it remembers. Time alone never makes room: what
+// was refused for a promise would only end later.
 func (p *Planner) mayFit(c *class) bool {
-	if c.refused != p.room && c.noRoom && !p.freedFor(c) {
-		c.refused = p.room
+	if c.refused == p.room {
+		return false
 	}
-	return c.refused != p.room
+	if !c.looked || c.freed < p.before {
+		return true
+	}
+	short := c.short
+	if c.laid != p.laid {
+		short = c.shortBare
+	}
+	if p.gained(c, short) {
+		return true
+	}
+	c.refused = p.room
+	return false
 }
 
-// freedFor says whether a host has room for c that had none when c was last looked at. Only hosts on which
-// something was freed since need to be asked.
-func (p *Planner) freedFor(c *class) bool {
-	if c.freed < p.before {
+// gained says whether the hosts freed since c was last looked at can have made up for what was short then. Hosts on which
+// nothing was freed have at most the room they had.
+func (p *Planner) gained(c *class, short int) bool {
+	if short <= 0 {
 		return true
 	}
 	cands := p.candidatesOf(c)
 	one, tile := c.slotOf()
-	spread := c.spread && len(p.hosts) > 1
-	gained := 0
 	for _, h := range p.freed[c.freed-p.before:] {
 		if !cands.has(h) || h.node.State() != nodes.Up {
 			continue
 		}
-		if spread {
-			gained += roomOn(h.node, &one, tile) // at most, as some of it may have been free before
+		if c.spread && len(p.hosts) > 1 {
+			if short -= roomOn(h.node, &one, tile); short <= 0 { // some of it may have been free before
+				return true
+			}
 		} else if h.node.Fits(&c.host) {
 			return true
 		}
-	}
-	if spread && gained >= c.short {
-		return true
-	}
-	if !spread {
-		c.freed = p.before + len(p.freed)
 	}
 	return false
 }
@@ -203,12 +211,12 @@ type lot struct {
 	hosts []*host // in the order of their IDs
 }
 
-// placeSpread puts an element on several hosts now. short is how many slots are missing on all of them together, even if
-// there were no promises.
-func (p *Planner) placeSpread(c *class) (alloc []nodes.Allocation, short int) {
+// placeSpread puts an element on several hosts now. short is how many slots are missing on all of them together, bare
+// how many would be without the promises.
+func (p *Planner) placeSpread(c *class) (alloc []nodes.Allocation, short, bare int) {
 	one, tile := c.slotOf()
 	cands := p.candidatesOf(c)
-	total, bare := 0, 0
+	total := 0
 	p.lots = p.lots[:0]
 	for _, k := range p.kinds.list {
 		if k.slots == 0 {
@@ -219,23 +227,23 @@ func (p *Planner) placeSpread(c *class) (alloc []nodes.Allocation, short int) {
 			total += n * len(k.hosts)
 		}
 	}
-	bare = total
+	free := total
 	for i, h := range p.claimed {
 		if !cands.has(h) || h.node.State() != nodes.Up || !h.node.Fits(&one) {
 			continue
 		}
-		bare += roomOn(h.node, &one, tile)
+		free += roomOn(h.node, &one, tile)
 		if n := roomOn(h.over(p.now, p.now.plus(c.length), p.now), &one, tile); n > 0 {
 			p.lots = append(p.lots, lot{n, p.claimed[i : i+1]})
 			total += n
 		}
 	}
-	short = c.shape.Slots - bare
-	if total < c.shape.Slots {
-		return nil, short
+	short, bare = c.shape.Slots-total, c.shape.Slots-free
+	if short > 0 {
+		return nil, short, bare
 	}
 	slices.SortFunc(p.lots, func(a, b lot) int { return b.slots - a.slots })
-	return p.carveParts(c, c.share(p.partsOf(p.lots, cands, c.shape.Slots)), p.now), short
+	return p.carveParts(c, c.share(p.partsOf(p.lots, cands, c.shape.Slots)), p.now), short, bare
 }
 
 // partsOf are the hosts of lots, which come with most room first, as far as they are needed for so many slots: of hosts with
@@ -321,7 +329,7 @@ func (p *Planner) placeSlots(c *class, most int) []nodes.Allocation {
 		x := &class{shape: &s, host: oneHost(&s), spread: spreads(&s), length: c.length, cands: p.candidatesOf(c)}
 		alloc, _ := p.placeWhole(x)
 		if alloc == nil && x.spread && len(p.hosts) > 1 {
-			alloc, _ = p.placeSpread(x)
+			alloc, _, _ = p.placeSpread(x)
 		}
 		if alloc != nil {
 			return alloc

@@ -107,7 +107,9 @@ func (p *Planner) serve(plan *Plan) {
 		behind = p.second
 		behind.begin(p)
 	}
-	behind.narrow(func(g *group) bool { return g.promise == nil && p.mayFit(g.class) })
+	may := func(g *group) bool { return g.promise == nil && p.mayFit(g.class) }
+	behind.narrow(may)
+	started, refused := false, 0
 	for g := behind.next(); g != nil; g = behind.next() {
 		if g.promise != nil || g.class.refused == p.room || !g.withinLimits(p.now.plus(g.class.length)) {
 			continue
@@ -115,9 +117,20 @@ func (p *Planner) serve(plan *Plan) {
 		if p.exhausted(plan) {
 			return
 		}
-		p.start(plan, g)
+		switch {
+		case p.start(plan, g):
+			started, refused = true, 0
+		case started:
+			if refused++; refused == many { // what was free has been taken: most of those left need not be asked
+				behind.narrow(may)
+				started, refused = false, 0
+			}
+		}
 	}
 }
+
+// many classes refused one after the other after a start say that it is worth leaving out all that cannot start.
+const many = 8
 
 func (p *Planner) exhausted(plan *Plan) bool {
 	if p.policy.MaxLooks > 0 && plan.Looks >= p.policy.MaxLooks || p.policy.MaxStarts > 0 && len(plan.Starts) >= p.policy.MaxStarts {
@@ -138,6 +151,7 @@ func (p *Planner) keep(plan *Plan, g *group) bool {
 	if pr.placed && pr.at > p.now && (!p.open || !p.sooner(pr)) {
 		return true
 	}
+	at, alloc, laid, placed := pr.at, pr.alloc, p.laid, pr.placed
 	p.lift(pr)
 	p.room++
 	if p.start(plan, g) {
@@ -146,6 +160,9 @@ func (p *Planner) keep(plan *Plan, g *group) bool {
 	if !p.replace(pr) {
 		p.withdraw(pr)
 		return false
+	}
+	if placed && same(at, alloc, pr) {
+		p.laid = laid // it is where it was
 	}
 	return true
 }

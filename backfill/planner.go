@@ -45,6 +45,7 @@ type Planner struct {
 	// room counts every change by which something may have become able to start; open says that there was one
 	// since the last plan; lost that promises may no longer be possible.
 	room uint64
+	laid uint64 // counts the changes of what is promised
 	open bool
 	lost bool
 
@@ -186,7 +187,7 @@ func (p *Planner) removeHost(h *host) {
 func (p *Planner) Reselect() {
 	clear(p.selections)
 	for _, c := range p.classes {
-		c.cands, c.noRoom = nil, false
+		c.cands, c.looked = nil, false
 	}
 	p.inventory++
 	p.changed()

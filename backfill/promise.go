@@ -57,6 +57,7 @@ func (p *Planner) engage(c *class, one Pending, at instant, alloc []nodes.Alloca
 
 // lay puts the promise into the timelines.
 func (p *Planner) lay(pr *promise, at instant, alloc []nodes.Allocation) {
+	p.laid++
 	pr.at, pr.alloc, pr.placed = at, alloc, true
 	pr.holds = pr.holds[:0]
 	for i := range alloc {
@@ -72,6 +73,7 @@ func (p *Planner) lift(pr *promise) {
 	if !pr.placed {
 		return
 	}
+	p.laid++
 	for i := range pr.holds {
 		x := &pr.holds[i]
 		x.host.line.remove(x, p.now)
@@ -132,6 +134,13 @@ func (p *Planner) replace(pr *promise) bool {
 	}
 	p.lay(pr, at, alloc)
 	return true
+}
+
+// same says whether two promises of one class are for the same time and place.
+func same(at instant, alloc []nodes.Allocation, pr *promise) bool {
+	return at == pr.at && slices.EqualFunc(alloc, pr.alloc, func(a, b nodes.Allocation) bool {
+		return a.Node == b.Node && a.Slots == b.Slots && slices.Equal(a.Slices, b.Slices)
+	})
 }
 
 // sooner says whether a promise could be laid earlier than it is. It answers only what is cheap to know; where it

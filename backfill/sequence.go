@@ -101,111 +101,125 @@ func (s *sorted) remove(g *group) {
 // that has fallen since (its user has been served) is noticed when its group comes up. What a key depends on is kept
 // beside each other for all groups: with many of them, most of the time goes to reading it.
 type heaped struct {
-	order  Order
-	which  int // index into group.place
-	p      *Planner
-	groups []entry
-	queue  entries
+	order   Order
+	which   int // index into group.slot
+	p       *Planner
+	entries []entry
+	free    []int32 // entries without a group
+	queue   queueHeap
 }
 
-// entry is a group in the queue of a plan, as it was when it was put there.
+// entry is a group of the sequence.
 type entry struct {
 	facts    facts
-	key      float64
-	priority int
+	group    *group // nil for one that is free
+	version  uint32 // counts the groups and heads that were here
+	priority int32
 	position int64
 	id       queue.ElementID
-	group    *group
 }
 
-func (s *heaped) entry(g *group) entry {
-	head := g.items[0]
-	j := &head.pending
-	e := entry{group: g, priority: j.Shape.Priority, position: j.Position, id: head.id()}
-	e.facts = facts{submitted: instantOf(j.Submitted), slots: float64(j.Shape.Slots), user: s.p.user(g.user)}
-	e.facts.estimate(s.p.Predictor, g)
-	return e
+// place is that of an entry in the queue of a plan.
+type place struct {
+	key      float64
+	position int64
+	id       queue.ElementID
+	priority int32
+	version  uint32
+	at       int32 // in entries
 }
 
 func (s *heaped) begin(p *Planner) {
 	s.queue = s.queue[:0]
-	for i := range s.groups {
-		e := &s.groups[i]
+	for i := range s.entries {
+		e := &s.entries[i]
+		if e.group == nil {
+			continue
+		}
 		if f := &e.facts; s.p.Predictor != nil && f.version != f.user.version {
 			f.estimate(s.p.Predictor, e.group)
 		}
-		e.key = s.order.key(&e.facts, p.now)
-		e.group.served = false
-		s.queue = append(s.queue, *e)
+		s.queue = append(s.queue, place{s.order.key(&e.facts, p.now), e.position, e.id, e.priority, e.version, int32(i)})
 	}
-	s.queue.init()
+	s.init()
 }
 
 func (s *heaped) next() *group {
 	for len(s.queue) > 0 {
-		e := &s.queue[0]
-		g := e.group
-		if g.served || len(g.items) == 0 || g.items[0].id() != e.id {
-			s.queue.pop() // from before it was moved
+		x := &s.queue[0]
+		e := &s.entries[x.at]
+		if e.group == nil || e.version != x.version {
+			s.pop() // from before it was moved
 			continue
 		}
-		if key := s.order.key(&e.facts, s.p.now); key < e.key {
-			e.key = key
-			s.queue.down(0)
+		if key := s.order.key(&e.facts, s.p.now); key < x.key {
+			x.key = key
+			s.down(0)
 			continue
 		}
-		s.queue.pop()
-		g.served = true
-		return g
+		s.pop()
+		return e.group
 	}
 	return nil
 }
 
 func (s *heaped) narrow(may func(*group) bool) {
-	s.queue = slices.DeleteFunc(s.queue, func(e entry) bool { return !may(e.group) })
-	s.queue.init()
+	s.queue = slices.DeleteFunc(s.queue, func(x place) bool {
+		e := &s.entries[x.at]
+		return e.group == nil || e.version != x.version || !may(e.group)
+	})
+	s.init()
 }
 
 func (s *heaped) insert(g *group) {
-	e := s.entry(g)
-	g.place[s.which], g.served = len(s.groups), false
-	s.groups = append(s.groups, e)
+	var at int32
+	if n := len(s.free); n > 0 {
+		at, s.free = s.free[n-1], s.free[:n-1]
+	} else {
+		at = int32(len(s.entries))
+		s.entries = append(s.entries, entry{})
+	}
+	g.slot[s.which] = at
+	head := g.items[0]
+	e := &s.entries[at]
+	*e = entry{group: g, version: e.version + 1, priority: int32(head.pending.Shape.Priority), position: head.pending.Position, id: head.id()}
+	e.facts = facts{submitted: instantOf(head.pending.Submitted), slots: float64(head.pending.Shape.Slots), user: s.p.user(g.user)}
+	e.facts.estimate(s.p.Predictor, g)
 	if s.p.planning {
-		e.key = s.order.key(&e.facts, s.p.now)
-		s.queue.push(e)
+		s.push(place{s.order.key(&e.facts, s.p.now), e.position, e.id, e.priority, e.version, at})
 	}
 }
 
 func (s *heaped) remove(g *group) {
-	last := len(s.groups) - 1
-	s.groups[g.place[s.which]] = s.groups[last]
-	s.groups[g.place[s.which]].group.place[s.which] = g.place[s.which]
-	s.groups[last] = entry{}
-	s.groups = s.groups[:last]
+	at := g.slot[s.which]
+	s.entries[at].group = nil
+	s.free = append(s.free, at)
 }
 
-// entries is a heap, the first in order on top.
-type entries []entry
+// queueHeap is a heap, the first in order on top.
+type queueHeap []place
 
-func (e *entry) before(o *entry) bool {
+func (a *place) before(b *place) bool {
 	switch {
-	case e.priority != o.priority:
-		return e.priority > o.priority
-	case e.key != o.key:
-		return e.key > o.key
-	case e.position != o.position:
-		return e.position < o.position
+	case a.priority != b.priority:
+		return a.priority > b.priority
+	case a.key != b.key:
+		return a.key > b.key
 	}
-	return compareIDs(e.id, o.id) < 0
+	if a.position != b.position {
+		return a.position < b.position
+	}
+	return compareIDs(a.id, b.id) < 0
 }
 
-func (h entries) init() {
-	for i := len(h)/2 - 1; i >= 0; i-- {
-		h.down(i)
+func (s *heaped) init() {
+	for i := len(s.queue)/2 - 1; i >= 0; i-- {
+		s.down(i)
 	}
 }
 
-func (h entries) down(i int) {
+func (s *heaped) down(i int) {
+	h := s.queue
 	for {
 		first := 2*i + 1
 		if first >= len(h) {
@@ -222,24 +236,22 @@ func (h entries) down(i int) {
 	}
 }
 
-func (h *entries) push(e entry) {
-	*h = append(*h, e)
-	q := *h
-	for i := len(q) - 1; i > 0; {
+func (s *heaped) push(x place) {
+	s.queue = append(s.queue, x)
+	h := s.queue
+	for i := len(h) - 1; i > 0; {
 		up := (i - 1) / 2
-		if !q[i].before(&q[up]) {
+		if !h[i].before(&h[up]) {
 			return
 		}
-		q[i], q[up] = q[up], q[i]
+		h[i], h[up] = h[up], h[i]
 		i = up
 	}
 }
 
-func (h *entries) pop() {
-	q := *h
-	last := len(q) - 1
-	q[0] = q[last]
-	q[last] = entry{}
-	*h = q[:last]
-	h.down(0)
+func (s *heaped) pop() {
+	last := len(s.queue) - 1
+	s.queue[0] = s.queue[last]
+	s.queue = s.queue[:last]
+	s.down(0)
 }

@@ -168,13 +168,3 @@ func (p *pick) total() (sum nodes.Amount) {
 	}
 	return sum
 }
-
-// of is what is taken of GPU i.
-func (p *pick) of(i int) nodes.Amount {
-	for k, g := range p.gpus {
-		if g == i {
-			return p.amounts[k]
-		}
-	}
-	return 0
-}
