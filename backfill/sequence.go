@@ -112,6 +112,7 @@ type heaped struct {
 // entry is a group of the sequence.
 type entry struct {
 	facts    facts
+	moved    int
 	group    *group // nil for one that is free
 	version  uint32 // counts the groups and heads that were here
 	priority int32
@@ -131,6 +132,7 @@ type place struct {
 
 func (s *heaped) begin(p *Planner) {
 	s.queue = s.queue[:0]
+	moved := false
 	for i := range s.entries {
 		e := &s.entries[i]
 		if e.group == nil {
@@ -139,9 +141,43 @@ func (s *heaped) begin(p *Planner) {
 		if f := &e.facts; s.p.Predictor != nil && f.version != f.user.version {
 			f.estimate(s.p.Predictor, e.group)
 		}
-		s.queue = append(s.queue, place{s.order.key(&e.facts, p.now), e.position, e.id, e.priority, e.version, int32(i)})
+		key := s.order.key(&e.facts, p.now)
+		s.queue = append(s.queue, place{key, e.position, e.id, e.priority, e.version, int32(i)})
+		moved = moved || e.moved != 0
+	}
+	if moved {
+		s.applyMoves()
 	}
 	s.init()
+}
+
+// applyMoves gives who was moved among the user's jobs (btop, bbot) the key of the user's first, or last, of the same
+// priority; between equal keys the position then decides.
+func (s *heaped) applyMoves() {
+	type whose struct {
+		user     *user
+		priority int32
+	}
+	type bounds struct{ least, most float64 }
+	all := map[whose]bounds{}
+	for _, x := range s.queue {
+		w := whose{s.entries[x.at].facts.user, x.priority}
+		b, ok := all[w]
+		if !ok {
+			b = bounds{x.key, x.key}
+		}
+		all[w] = bounds{min(b.least, x.key), max(b.most, x.key)}
+	}
+	for i := range s.queue {
+		x := &s.queue[i]
+		e := &s.entries[x.at]
+		switch b := all[whose{e.facts.user, x.priority}]; {
+		case e.moved < 0:
+			x.key = b.most
+		case e.moved > 0:
+			x.key = b.least
+		}
+	}
 }
 
 func (s *heaped) next() *group {
@@ -152,7 +188,7 @@ func (s *heaped) next() *group {
 			s.pop() // from before it was moved
 			continue
 		}
-		if key := s.order.key(&e.facts, s.p.now); key < x.key {
+		if key := s.order.key(&e.facts, s.p.now); key < x.key && e.moved == 0 {
 			x.key = key
 			s.down(0)
 			continue
@@ -182,7 +218,7 @@ func (s *heaped) insert(g *group) {
 	g.slot[s.which] = at
 	head := g.items[0]
 	e := &s.entries[at]
-	*e = entry{group: g, version: e.version + 1, priority: int32(head.pending.Shape.Priority), position: head.pending.Position, id: head.id()}
+	*e = entry{group: g, moved: head.pending.Moved, version: e.version + 1, priority: int32(head.pending.Shape.Priority), position: head.pending.Position, id: head.id()}
 	e.facts = facts{submitted: instantOf(head.pending.Submitted), slots: float64(head.pending.Shape.Slots), user: s.p.user(g.user)}
 	e.facts.estimate(s.p.Predictor, g)
 	if s.p.planning {

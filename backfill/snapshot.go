@@ -47,7 +47,9 @@ type Pending struct {
 	User      string
 	Submitted time.Time
 	Position  int64 // among the jobs of its priority; the job's number decides between equals
-	Indices   []int // the elements that may start, in order
+	// Moved is -1 for a job that was moved to before, 1 to behind the user's others; for orders that change with time.
+	Moved   int
+	Indices []int // the elements that may start, in order
 
 	// Limits are what the job counts against: of its queue, of its user, of its array. An element kept out by a limit
 	// holds no promise: it could not use it (openpbs#2518).
@@ -102,11 +104,16 @@ func Load(s *Snapshot) *Planner {
 	for _, j := range s.Pending {
 		p.Add(j)
 	}
+	p.Promise(s.Promised)
+	return p
+}
+
+// Promise takes over the promises of an earlier planner, as far as their elements wait.
+func (p *Planner) Promise(list []Promise) {
 	p.settle()
-	for _, pr := range s.Promised {
+	for _, pr := range list {
 		p.promised(pr)
 	}
-	return p
 }
 
 // promised takes over a promise of an earlier plan.
@@ -116,7 +123,7 @@ func (p *Planner) promised(was Promise) {
 		return
 	}
 	at := slices.Index(i.pending.Indices, was.ID.Index)
-	if at < 0 {
+	if at < i.first || slices.ContainsFunc(was.Alloc, func(a nodes.Allocation) bool { return p.hostOf(i.group.class, a.Node) == nil }) {
 		return
 	}
 	one, rest, c := i.pending, i.pending, i.group.class

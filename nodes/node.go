@@ -69,6 +69,22 @@ func (n *Node) Clone() *Node {
 	return &c
 }
 
+// SameInventory says whether n and o are the same but for what is held on them.
+func (n *Node) SameInventory(o *Node) bool {
+	if n.ID != o.ID || n.State() != o.State() || n.Slots != o.Slots || n.Memory != o.Memory || n.Consumables != o.Consumables ||
+		n.Type != o.Type || n.Model != o.Model || n.MaxMemory != o.MaxMemory || n.Excess != o.Excess || len(n.GPUs) != len(o.GPUs) {
+		return false
+	}
+	for i := range n.GPUs {
+		a, b := n.GPUs[i], o.GPUs[i]
+		a.Used, b.Used = 0, 0
+		if a != b {
+			return false
+		}
+	}
+	return true
+}
+
 // Part is what share is of n, as a node with nothing held: the part of it that an advance reservation has. A part of
 // a GPU is never given as a whole one.
 func (n *Node) Part(share Allocation) *Node {

@@ -19,7 +19,8 @@ type bestFit struct {
 	gpu   nodes.Amount
 }
 
-func (bestFit) epoch() uint64 { return 0 }
+func (bestFit) epoch() uint64     { return 0 }
+func (bestFit) begin(*nodes.Node) {}
 
 func (b bestFit) score(n *nodes.Node, r *nodes.Request, p *pick) float64 {
 	if b.slots == 0 {
@@ -44,7 +45,8 @@ func Packing() Policy { return &policy{scorer: packing{}} }
 
 type packing struct{}
 
-func (packing) epoch() uint64 { return 0 }
+func (packing) epoch() uint64     { return 0 }
+func (packing) begin(*nodes.Node) {}
 
 // The bands of the published score, of 100: 100 to 50 shared GPUs, 50 to 33 free GPUs, below a free node.
 const (

@@ -9,8 +9,8 @@ import (
 
 // The constants of the fragmentation policy, found by search on seeds that the acceptance does not use (doc.go).
 const (
-	offers      = 6    // requests for a fraction that a started GPU can choose from
-	groupWeight = 0.3  // of whole GPUs on a node that cannot take a request for several
+	offers      = 8    // requests for a fraction that a started GPU can choose from
+	groupWeight = 0.2  // of whole GPUs on a node that cannot take a request for several
 	priceWeight = 0.2  // of a GPU of a model, in parts of its constrained demand over its supply
 	packWeight  = 1e-2 // of filling a node up: decides between nodes that are equal otherwise
 )

@@ -25,6 +25,11 @@ type fragmentation struct {
 	mix     *Mix
 	at      uint64 // the epoch of demands
 	demands map[gpuKind]*demand
+
+	// Of the node that is looked at.
+	d      *demand
+	before room
+	loss   float64
 }
 
 // gpuKind is what makes two GPUs see the mix alike.
@@ -56,10 +61,13 @@ func (f *fragmentation) demandOn(n *nodes.Node) *demand {
 	return d
 }
 
+func (f *fragmentation) begin(n *nodes.Node) {
+	f.d, f.before = f.demandOn(n), roomOn(n)
+	f.loss = f.d.loss(n, &f.before)
+}
+
 func (f *fragmentation) score(n *nodes.Node, r *nodes.Request, p *pick) float64 {
-	d := f.demandOn(n)
-	before := roomOn(n)
-	after := before
+	d, after := f.d, f.before
 	after.slots -= float64(r.Slots)
 	after.memory -= float64(r.Memory)
 	cost := 0.0
@@ -74,9 +82,9 @@ func (f *fragmentation) score(n *nodes.Node, r *nodes.Request, p *pick) float64 
 	if r.Exclusive { // nothing of what is left can be used
 		return after.gpus + after.slots/max(float64(n.Slots), 1) + after.memory/max(float64(n.Memory), 1)
 	}
-	cost += d.loss(n, &after) - d.loss(n, &before)
+	cost += d.loss(n, &after) - f.loss
 	if len(p.gpus) > 0 && len(d.price) > 0 {
-		cost += d.price[n.GPUs[p.gpus[0]].Model] * (before.gpus - after.gpus)
+		cost += d.price[n.GPUs[p.gpus[0]].Model] * (f.before.gpus - after.gpus)
 	}
 	return cost
 }

@@ -112,7 +112,7 @@ func TestEpochGrowsWithTheMix(t *testing.T) {
 // 1 of 10 GPUs is rare; half of the demand needs it: price 0.5*10/1 of priceWeight. A third model, that nobody
 // names, has none.
 func TestPriceOfAScarceModel(t *testing.T) {
-	m := mixOf(whole(1), with2(whole(1), "rare|gone"))
+	m := mixOf(whole(1), ofModel(whole(1), "rare|gone"))
 	m.Supply([]*nodes.Node{host("Rare-80GB", 0), host("usual", 0, 0, 0, 0, 0, 0, 0, 0, 0)})
 	d := newDemand(m, 100, 0)
 	if got := d.price["Rare-80GB"] / priceWeight; math.Abs(got-5) > 1e-9 {

@@ -57,7 +57,7 @@ func with(n *nodes.Node, change func(*nodes.Node)) *nodes.Node {
 // The first of the two nodes has to be the cheaper one.
 func TestCheaperNode(t *testing.T) {
 	halves := mixOf(fraction(50), fraction(50), whole(1))
-	scarce := mixOf(whole(1), with2(whole(1), "rare"))
+	scarce := mixOf(whole(1), ofModel(whole(1), "rare"))
 	scarce.Supply([]*nodes.Node{host("rare", 0, 0), host("usual", 0, 0, 0, 0, 0, 0, 0, 0)})
 	for _, c := range []struct {
 		name          string
@@ -89,7 +89,7 @@ func TestCheaperNode(t *testing.T) {
 	}
 }
 
-func with2(r nodes.Request, model string) nodes.Request {
+func ofModel(r nodes.Request, model string) nodes.Request {
 	r.GPU.Model = model
 	return r
 }

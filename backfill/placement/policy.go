@@ -21,6 +21,8 @@ type Policy interface {
 
 // scorer is the part in which policies differ: the cost of one way to put r on n.
 type scorer interface {
+	// begin comes before the scores of the ways to put one request on one node.
+	begin(n *nodes.Node)
 	// score is the cost when r takes the GPUs of p. Lower is better.
 	score(n *nodes.Node, r *nodes.Request, p *pick) float64
 	epoch() uint64
@@ -56,6 +58,7 @@ func (o *policy) best(n *nodes.Node, asked nodes.Request) (cost float64, gpu int
 	if n.State() != nodes.Up || !n.Fits(r) {
 		return 0, anyGPU, false
 	}
+	o.begin(n)
 	switch {
 	case r.GPU.Zero():
 		o.p.none()

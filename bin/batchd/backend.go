@@ -117,7 +117,7 @@ func engineConfig(cfg *etc.Config, log *slog.Logger) engine.Config {
 		DefaultImage: cfg.Container.DefaultImage, Binds: cfg.Container.Binds,
 		MaxArray: cfg.MaxJobArraySize, CleanPeriod: cfg.CleanPeriod, MemoryUnit: cfg.MemoryUnit(),
 		Consumables: cfg.ResourceNames(), JobReport: cfg.JobReport, RerunAfter: cfg.NodeTimeout, Location: cfg.Location(),
-		MaxStarts: cfg.Scheduler.MaxStarts, Logger: log.With("service", "engine"), Now: time.Now,
+		MaxStarts: cfg.Scheduler.MaxStarts, Scheduling: scheduling(&cfg.Scheduler), Logger: log.With("service", "engine"), Now: time.Now,
 		GPUCapacity: func(model string) nodes.Amount { return nodes.Amount(cfg.GPU.Capacity(model)) },
 		NodeSupply:  func(id nodes.ID) nodes.Consumables { return nodes.MakeConsumables(cfg.Supply(string(id))) },
 	}

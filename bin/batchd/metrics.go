@@ -30,6 +30,7 @@ type metrics struct {
 	starts    *prometheus.CounterVec
 	ended     *prometheus.CounterVec
 	wait      *prometheus.HistogramVec
+	predicted prometheus.Histogram
 }
 
 var (
@@ -63,8 +64,11 @@ func newMetrics(book viewer) *metrics {
 		ended:     counters("fairslice_ended_total", "Job elements ended.", "queue", "result"),
 		wait: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "fairslice_wait_seconds",
 			Help: "Time from submission to start.", Buckets: prometheus.ExponentialBuckets(0.01, 4, 11)}, []string{"queue"}),
+		predicted: histogram("fairslice_start_prediction_error_seconds",
+			"Actual start minus the start first expected; negative where it came earlier.",
+			[]float64{-86400, -21600, -3600, -900, -60, -5, 5, 60, 900, 3600, 21600, 86400}),
 	}
-	m.registry.MustRegister(m, m.cycle, m.bounded, m.batch, m.commit, m.refused, m.submitted, m.starts, m.ended, m.wait)
+	m.registry.MustRegister(m, m.cycle, m.bounded, m.batch, m.commit, m.refused, m.submitted, m.starts, m.ended, m.wait, m.predicted)
 	return m
 }
 
@@ -104,6 +108,9 @@ func (m *metrics) Started(q string, waited time.Duration) {
 	m.starts.WithLabelValues(q).Inc()
 	m.wait.WithLabelValues(q).Observe(waited.Seconds())
 }
+
+// Predicted notes how far a first expected start was off.
+func (m *metrics) Predicted(late time.Duration) { m.predicted.Observe(late.Seconds()) }
 
 // Ended notes the end of an element.
 func (m *metrics) Ended(q string, done bool) {

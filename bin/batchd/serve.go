@@ -79,6 +79,11 @@ func lead(ctx context.Context, cfg *etc.Config, reload func() (*etc.Config, erro
 	}
 	hub := api.NewHub(api.HubConfig{Cluster: cfg.Cluster, HeartbeatEvery: cfg.Heartbeat, HeartbeatTimeout: cfg.NodeTimeout}, log)
 	eng := engine.New(engineConfig(cfg, log), &ledger{st, lease}, hub, book)
+	learnt, err := past(ctx, st, cfg, log)
+	if err != nil {
+		return err
+	}
+	eng.Learn(learnt)
 	metrics := newMetrics(eng)
 	eng.Observe(metrics)
 	tokens, err := api.OpenTokens(tokenFile(cfg), time.Now)

@@ -28,6 +28,7 @@ type Config struct {
 	// node daemon that is only restarted comes back with its jobs.
 	RerunAfter time.Duration
 	MaxStarts  int // of one cycle; 0 means 2,000
+	Scheduling Scheduling
 	Location   *time.Location
 	Logger     *slog.Logger
 	Now        func() time.Time

@@ -52,13 +52,8 @@ const (
 // cycle plans once and commits the starts.
 func (e *Engine) cycle(ctx context.Context) error {
 	began := time.Now()
-	snap := e.snapshot()
-	e.planMu.Lock()
-	e.planner, e.planAt = backfill.Load(snap), snap.Now
-	plan := e.planner.Plan(snap.Now)
-	e.plan = plan
-	e.planMu.Unlock()
-	e.stats.cycle(time.Since(began), len(snap.Pending), plan)
+	plan := e.sched.Plan()
+	e.stats.cycle(time.Since(began), e.sched.waiting(), plan)
 	if len(plan.Starts) == 0 {
 		return nil
 	}
@@ -66,6 +61,7 @@ func (e *Engine) cycle(ctx context.Context) error {
 		for _, s := range plan.Starts {
 			if !t.start(s) {
 				e.stats.refusedStart()
+				e.sched.touch(s.ID)
 				t.wake = true
 			}
 		}
@@ -77,69 +73,8 @@ func (e *Engine) cycle(ctx context.Context) error {
 	return err
 }
 
-// snapshot copies what a plan depends on.
-func (e *Engine) snapshot() *backfill.Snapshot {
-	e.mu.RLock()
-	defer e.mu.RUnlock()
-	s := &backfill.Snapshot{Now: e.cfg().Now(), Policy: backfill.Policy{Protected: 1, MaxStarts: e.cfg().MaxStarts}, Select: e.names.selects}
-	for _, n := range e.book.Nodes {
-		s.Nodes = append(s.Nodes, n.Clone())
-	}
-	slices.SortFunc(s.Nodes, func(a, b *nodes.Node) int { return cmp.Compare(a.ID, b.ID) })
-	for _, held := range e.liveElements() {
-		a := held.element.Attempt
-		s.Running = append(s.Running, backfill.Running{
-			ID: held.job.ElementID(held.element.Index), Alloc: a.Alloc, Ends: endOf(held.element, s.Now)})
-	}
-	s.Pending = e.pending(s.Now)
-	return s
-}
-
 // single is the index list of every job that is no array.
 var single = []int{0}
-
-// pending lists what may start, in order: queue priority, the user's own, then position.
-func (e *Engine) pending(now time.Time) []backfill.Pending {
-	var jobs []*queue.Job
-	e.book.Each(func(j *queue.Job) bool {
-		if j.Live()+j.Ended() < len(j.Elements) {
-			jobs = append(jobs, j)
-		}
-		return true
-	})
-	slices.SortStableFunc(jobs, comparePending)
-	lim := e.newLimits()
-	shapes := map[queue.Shape]*queue.Shape{} // copies: the plan is made while the book changes
-	shared := map[*int]*backfill.Limit{}
-	out := make([]backfill.Pending, 0, len(jobs))
-	for _, j := range jobs {
-		indices := e.startable(j, now)
-		if len(indices) == 0 {
-			continue
-		}
-		if shapes[j.Plan] == nil {
-			shape := j.Plan
-			shapes[shape] = &shape
-		}
-		p := backfill.Pending{Job: j.ID, Shape: shapes[j.Plan], User: j.Owner.User, Submitted: j.Submitted, Position: j.Position, Indices: indices}
-		limit := func(left *int) {
-			if left == nil {
-				return
-			}
-			if shared[left] == nil {
-				shared[left] = &backfill.Limit{Max: *left}
-			}
-			p.Limits = append(p.Limits, shared[left])
-		}
-		limit(lim.queues[j.Queue])
-		limit(lim.user(j))
-		if a := j.Spec.Array; a != nil && a.Limit > 0 {
-			p.Limits = append(p.Limits, &backfill.Limit{Max: a.Limit - j.Live(), Elements: true})
-		}
-		out = append(out, p)
-	}
-	return out
-}
 
 func comparePending(a, b *queue.Job) int {
 	return cmp.Or(cmp.Compare(b.Plan.Priority, a.Plan.Priority), cmp.Compare(a.Position, b.Position))
@@ -176,9 +111,24 @@ func (e *Engine) startable(j *queue.Job, now time.Time) []int {
 	return out
 }
 
+// nextBegin is when something of j that waits may start which now may not, by the clock alone; zero for never.
+func (e *Engine) nextBegin(j *queue.Job, now time.Time) time.Time {
+	next := time.Time{}
+	for i := range j.Elements {
+		at := j.Elements[i].Retry
+		if j.Spec.Begin.After(at) {
+			at = j.Spec.Begin
+		}
+		if j.Elements[i].State == queue.Pend && at.After(now) && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	return next
+}
+
 // blocked is blockers without the texts: it is asked for every pending job in every cycle.
 func (e *Engine) blocked(j *queue.Job, el *queue.Element, now time.Time) bool {
-	if j.Spec.Begin.After(now) || el.Retry.After(now) || e.book.Queues[j.Queue].Inact || e.cfg().queue(j.Queue) == nil {
+	if j.Spec.Begin.After(now) || el.Retry.After(now) || e.book.Queues[j.Queue].Inact || e.cfg().queue(j.Queue) == nil || e.reservationGone(j, now) {
 		return true
 	}
 	c := j.Condition()
@@ -204,6 +154,7 @@ func (t *tx) start(s backfill.Start) bool {
 		return false
 	}
 	t.e.stats.started(j, el, t.now)
+	t.e.sched.measure(s.ID, t.now)
 	t.assign(j, el)
 	return true
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"fairslice/nodes"
 	"fairslice/queue"
 )
 
@@ -118,10 +119,12 @@ func (e *Engine) liveElements() []liveElement {
 	return out
 }
 
-func attemptSlots(a *queue.Attempt) int {
+func attemptSlots(a *queue.Attempt) int { return slotsOf(a.Alloc) }
+
+func slotsOf(alloc []nodes.Allocation) int {
 	n := 0
-	for _, x := range a.Alloc {
-		n += x.Slots
+	for i := range alloc {
+		n += alloc[i].Slots
 	}
 	return n
 }

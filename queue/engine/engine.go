@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"fairslice/backfill"
 	"fairslice/nodes"
 	"fairslice/queue"
 )
@@ -35,10 +34,7 @@ type Engine struct {
 	stopped  chan struct{}
 	wake     chan struct{} // something has changed that the planner should look at
 
-	planMu  sync.RWMutex
-	plan    *backfill.Plan
-	planner *backfill.Planner
-	planAt  time.Time
+	sched *schedule
 
 	subs  subscriptions
 	blobs blobCache
@@ -69,6 +65,7 @@ func New(cfg Config, store Store, hub Nodes, book *queue.Book) *Engine {
 	}
 	e.conf.Store(&cfg)
 	e.names = newSelector(e.cfg)
+	e.sched = newSchedule(e)
 	return e
 }
 
@@ -97,6 +94,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	defer close(e.stopped)
 	defer cancel()
 	wg.Go(func() { e.planLoop(ctx) })
+	wg.Go(func() { e.sched.forecastLoop(ctx) })
 	wg.Go(func() { e.sweepLoop(ctx) })
 	e.Wake()
 	for {
@@ -221,6 +219,7 @@ func (e *Engine) runBatch(ctx context.Context, batch []*command) error {
 // refuses what the book allowed) ends the engine: going on would only lose more.
 func (e *Engine) commit(ctx context.Context, t *tx) error {
 	dirty := e.book.TakeDirty()
+	e.sched.note(t, &dirty)
 	if len(t.events) == 0 {
 		return nil
 	}

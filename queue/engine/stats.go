@@ -16,6 +16,8 @@ type Observer interface {
 	Submitted(queueName string)
 	Started(queueName string, waited time.Duration)
 	Ended(queueName string, done bool)
+	// Predicted tells by how much an element started later than was first expected (negative: earlier).
+	Predicted(late time.Duration)
 }
 
 // Stats passes on what happens to the Observer, if there is one.
@@ -62,3 +64,5 @@ func (s *Stats) started(j *queue.Job, el *queue.Element, now time.Time) {
 func (s *Stats) ended(j *queue.Job, done bool) {
 	s.tell(func(o Observer) { o.Ended(j.Queue, done) })
 }
+
+func (s *Stats) predicted(late time.Duration) { s.tell(func(o Observer) { o.Predicted(late) }) }

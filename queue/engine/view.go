@@ -47,17 +47,7 @@ func (v *view) Why(j *queue.Job, el *queue.Element) ([]queue.Reason, time.Time) 
 		}
 		return out, expected
 	}
-	v.e.planMu.Lock()
-	defer v.e.planMu.Unlock()
-	if v.e.plan != nil {
-		if w := v.e.planner.Explain(&j.Plan); len(w.Reasons) > 0 {
-			return w.Reasons, w.Expected
-		}
-		if v.e.plan.Bounded {
-			return []queue.Reason{{Kind: queue.ReasonNotLooked, Text: "The last scheduling cycle ended before it was looked at"}}, time.Time{}
-		}
-	}
-	return []queue.Reason{{Kind: queue.ReasonNew, Text: "New job is waiting for scheduling"}}, time.Time{}
+	return v.e.sched.why(j, el, v.now)
 }
 
 func (v *view) Window(r *queue.Reservation) (queue.Period, bool) {
@@ -66,11 +56,7 @@ func (v *view) Window(r *queue.Reservation) (queue.Period, bool) {
 	return p, ok && p.Contains(v.now)
 }
 
-func (v *view) PlannedAt() time.Time {
-	v.e.planMu.RLock()
-	defer v.e.planMu.RUnlock()
-	return v.e.planAt
-}
+func (v *view) PlannedAt() time.Time { return v.e.sched.plannedAt() }
 
 // Ahead counts the elements that wait and are ordered before this one.
 func (v *view) Ahead(j *queue.Job, el *queue.Element) int {

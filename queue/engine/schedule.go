@@ -1,0 +1,231 @@
+package engine
+
+import (
+	"sync"
+	"time"
+
+	"fairslice/accounting"
+	"fairslice/backfill"
+	"fairslice/backfill/placement"
+	"fairslice/nodes"
+	"fairslice/queue"
+)
+
+// Scheduling is how the site decides who starts, when and where. Without an Order it is EASY backfill, first come,
+// first served.
+type Scheduling struct {
+	Policy backfill.Policy // Placement is made from PlaceBy
+	// PlaceBy is fragmentation, best-fit or packing.
+	PlaceBy string
+	// Predict estimates run times from what users have run lately, for orders that use them and for forecasts.
+	Predict bool
+	// HalfLife is that of usage in fair share; 0 means a week. GPUWeight is how many slots a fGPU counts as; 0
+	// means what the nodes have.
+	HalfLife  time.Duration
+	GPUWeight float64
+	// MaxForecasts bounds the starts that are worked out ahead; 0 means 10,000.
+	MaxForecasts int
+}
+
+const (
+	defaultHalfLife     = 7 * 24 * time.Hour
+	defaultMaxForecasts = 10_000
+)
+
+// Past is what the schedule learns from when the daemon starts: charges of the time that still counts, and what
+// has ended lately.
+type Past struct {
+	Usage *accounting.Usage // nil: nobody has used anything
+	Runs  []PastRun         // oldest first
+}
+
+// PastRun is an element that has ended.
+type PastRun struct {
+	User  string
+	Shape queue.Shape
+	Ran   time.Duration
+	Ended time.Time
+}
+
+// changes are what the writer has done since the planner last looked.
+type changes struct {
+	jobs     map[queue.JobID]struct{}
+	elements map[queue.ElementID]struct{}
+	nodes    map[nodes.ID]struct{}
+	all      bool // too much to say: start from nothing
+	charges  []*queue.Charge
+	runs     []PastRun
+}
+
+func newChanges() changes {
+	return changes{jobs: map[queue.JobID]struct{}{}, elements: map[queue.ElementID]struct{}{}, nodes: map[nodes.ID]struct{}{}}
+}
+
+// schedule is the planner and what feeds it. mu is taken after Engine.mu, never before.
+type schedule struct {
+	e  *Engine
+	mu sync.Mutex
+
+	// feed is written with Engine.mu held for writing, and taken with it held for reading and mu held.
+	feed changes
+
+	planner  *backfill.Planner
+	made     *Config // the configuration that the planner was made for
+	plan     *backfill.Plan
+	planAt   time.Time
+	running  map[queue.ElementID]begun
+	stopped  map[queue.ElementID]struct{} // of running, those that are suspended
+	limits   map[string]*backfill.Limit
+	begins   map[queue.JobID]time.Time // when something of a job may start that now may not, by the clock alone
+	awaited  map[queue.JobID][]queue.JobID
+	windowed time.Time // until when the windows of reservations are known
+
+	usage     *accounting.Usage
+	tally     *accounting.Tally
+	predictor *backfill.Predictor
+	mix       *placement.Mix
+
+	forecast forecasts
+}
+
+// begun is an attempt as the planner knows it.
+type begun struct {
+	attempt int
+	ends    time.Time
+}
+
+func newSchedule(e *Engine) *schedule {
+	s := &schedule{e: e, feed: newChanges(), predictor: backfill.NewPredictor(), mix: newMix()}
+	s.feed.all = true
+	s.forecast.first = map[queue.ElementID]time.Time{}
+	return s
+}
+
+func newMix() *placement.Mix { return placement.NewMix(mixHalfLife) }
+
+// mixHalfLife is how fast the shapes that a site submits are forgotten.
+const mixHalfLife = 7 * 24 * time.Hour
+
+// Learn takes over the past. Call it before Run.
+func (e *Engine) Learn(p Past) {
+	s := e.sched
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.usage = p.Usage
+	for i := range p.Runs {
+		s.learn(&p.Runs[i])
+	}
+}
+
+func (s *schedule) learn(r *PastRun) {
+	s.predictor.Observe(r.User, &r.Shape, r.Ran)
+	host := r.Shape.Host
+	if host.Slots = r.Shape.Slots; r.Shape.PerHost > 0 {
+		host.Slots = min(r.Shape.PerHost, host.Slots)
+	}
+	s.mix.Observe(host, 1, r.Ended)
+}
+
+// note remembers for the planner what a batch has changed. The caller holds Engine.mu for writing.
+func (s *schedule) note(t *tx, d *queue.Dirty) {
+	f := &s.feed
+	for id := range d.Jobs {
+		f.jobs[id] = struct{}{}
+	}
+	for _, id := range d.Forgotten {
+		f.jobs[id] = struct{}{}
+	}
+	for id := range d.Elements {
+		f.elements[id] = struct{}{}
+	}
+	for id := range d.Nodes {
+		f.nodes[id] = struct{}{}
+	}
+	f.all = f.all || len(d.Queues) > 0 || len(d.Reservations) > 0
+	for i := range t.events {
+		ev := &t.events[i]
+		switch body := ev.Body.(type) {
+		case *queue.Ended:
+			s.noteEnd(ev, body.Charge)
+		case *queue.Requeued:
+			if body.Charge != nil {
+				f.charges = append(f.charges, body.Charge)
+			}
+		}
+	}
+}
+
+func (s *schedule) noteEnd(ev *queue.Event, c *queue.Charge) {
+	if c == nil {
+		return // it never ran
+	}
+	s.feed.charges = append(s.feed.charges, c)
+	if j := s.e.book.Jobs[ev.Job]; j != nil {
+		s.feed.runs = append(s.feed.runs, PastRun{User: c.User, Shape: j.Plan, Ran: c.Ended.Sub(c.Began), Ended: c.Ended})
+	}
+}
+
+// touch asks that an element be looked at again: a start of it was refused.
+func (s *schedule) touch(id queue.ElementID) { s.feed.elements[id] = struct{}{} }
+
+// Plan brings the planner up to date and plans. Only the copying of what has changed holds up the writer.
+func (s *schedule) Plan() *backfill.Plan {
+	e := s.e
+	e.mu.RLock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := e.cfg().Now()
+	s.sync(now)
+	e.mu.RUnlock()
+	plan := s.planner.Plan(now)
+	s.plan, s.planAt = plan, now
+	for _, st := range plan.Starts {
+		x := begun{attempt: unconfirmed}
+		if st.Shape.RunLimit > 0 {
+			x.ends = now.Add(st.Shape.RunLimit)
+		}
+		s.running[st.ID] = x
+	}
+	return plan
+}
+
+// unconfirmed is the attempt number of what the planner has started and the book does not know yet.
+const unconfirmed = -1
+
+// share counts what everybody has used and holds, for orders that ask who deserves to be served.
+func (s *schedule) share(now time.Time) {
+	c := &s.made.Scheduling
+	if s.usage == nil {
+		half := c.HalfLife
+		if half <= 0 {
+			half = defaultHalfLife
+		}
+		s.usage, _ = accounting.NewUsage(half) // only a half-life that is not positive is refused
+	}
+	for _, charge := range s.feed.charges {
+		s.usage.Charge(charge)
+	}
+	if !backfill.Fair(c.Policy.Order) {
+		return
+	}
+	weight := c.GPUWeight
+	if weight == 0 {
+		all := make([]*nodes.Node, 0, len(s.e.book.Nodes))
+		for _, n := range s.e.book.Nodes {
+			all = append(all, n)
+		}
+		weight = accounting.GPUWeight(all)
+	}
+	s.tally = s.usage.At(now, weight)
+	for _, held := range s.e.liveElements() {
+		a := held.element.Attempt
+		s.tally.Hold(held.job.Owner.User, attemptSlots(a), fgpuOf(a.Alloc), a.Dispatched)
+	}
+}
+
+func fgpuOf(alloc []nodes.Allocation) (sum nodes.Amount) {
+	for i := range alloc {
+		sum += alloc[i].FGPU()
+	}
+	return sum
+}
