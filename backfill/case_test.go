@@ -2,6 +2,7 @@ package backfill
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,259 +17,480 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 const gib = int64(1) << 30
 
-// A case is a snapshot and the plan that is wanted, one thing a line:
+// A case is a story of a cluster and what the planner must make of it. Statements stand on lines of their own or are
+// divided by ";". The clock begins at 0, and stands still except for "at".
 //
-//	nodes a=4 b=2,mem=8,gpu=2x100,lic=1,down   slots, then GiB, GPUs of so many hundredths, licences, state
-//	running 1 on a:4/0=50 b:2 ends 10m          slots on each, hundredths of GPU 0; without ends: never
-//	limit u=4                                   slots left under a limit
-//	job 2 slots=6 limit=1h fgpu=0.5 under=u     also: whole= gmem= mem= lic= ptile= prio= n= most= on= onehost excl
+//	policy protected=2 order=sjf starts=9       also: candidates= looks=; without: EASY (1), fcfs
+//	nodes a=4 b=2,mem=8,gpu=2x100,lic=1,down    slots, then GiB, GPUs of so many hundredths, licences, state
+//	limit u=4 v=2x                              slots at once under a limit; x: elements
+//	used ann=9                                  slot-hours that a user has had, for order=fairshare
+//	window w a:2/0=50 10m-1h,25h-never          an advance reservation; "drop w" ends it
+//	running 1 on a:4/0=50 b:2 ends 10m          slots on each, hundredths of GPU 0; without ends: never; also user= under=
+//	job 2 slots=2,6 limit=1h n=3 under=u        a job is submitted, or several: "job 2-5"; the words are in shapeWords
+//	at 10m                                      the clock goes there; what ends or is due meanwhile is played
+//	end 2[1] | kill 3 | hold 3 | release 3      an element ends; a job's waiting elements vanish, or may not start
+//	mod 3 prio=5 | top 3 | bottom 3             a job that waits is changed
+//	close a | open a | fall a | rise a          also: join c=4, leave c
+//
+// What runs ends at its limit, or after runs=. Expectations are of two kinds. A row of lines without a time is all that a
+// plan made now says:
+//
 //	= start 3 on b                              starts, in order; ":slots" when on several nodes, "/i" GPUs
-//	= reserve 2 at 10m on a b
+//	= reserve 2 at 10m on a b                   promised starts
 //	= wait 2 slots,memory ~10m                  kinds of reasons in order; ~ when it is expected
-type testCase struct {
-	snap  *Snapshot
-	want  []string
-	jobs  []queue.JobID // pending, in order
-	limit map[string]*Limit
+//	= bounded
+//
+// Lines with a time are together all starts of the story, which is then played until nothing more happens:
+//
+//	= 10m start 2 on a b                        or, wherever they are: = 10m start 2 3 4[1]
+type tale struct {
+	t      *testing.T
+	name   string
+	policy Policy
+
+	p    *Planner
+	now  time.Time
+	last *Plan // of now; nil when something has happened since
+
+	real   map[nodes.ID]*nodes.Node // beside the planner's: what is really held
+	ends   map[queue.ElementID]time.Time
+	held   map[queue.ElementID]Running
+	jobs   map[queue.JobID]*Pending // what waits of each
+	order  []queue.JobID            // of submission
+	runs   map[queue.JobID]time.Duration
+	limits map[string]*Limit
+	used   map[string]float64
+	turns  []time.Time // of windows
+
+	row    []string // expectations of the present plan
+	timed  []string
+	starts []told
 }
 
-func readCase(t *testing.T, text string) *testCase {
+// told is a start that a plan has said.
+type told struct {
+	at    time.Time
+	start Start
+}
+
+// play plays the story of a case. A wrong word in it ends the test.
+func play(t *testing.T, name, text string) *tale {
 	t.Helper()
-	c := &testCase{snap: &Snapshot{Now: noon, Policy: Policy{Protected: 1}, Select: onHosts}, limit: map[string]*Limit{}}
-	for line := range strings.Lines(text) {
-		words := strings.Fields(line)
-		if len(words) == 0 {
-			continue
-		}
-		switch words[0] {
-		case "nodes":
-			for _, w := range words[1:] {
-				c.snap.Nodes = append(c.snap.Nodes, readNode(t, w))
-			}
-		case "running":
-			c.running(t, words[1:])
-		case "limit":
-			name, n, _ := strings.Cut(words[1], "=")
-			left := number(t, n)
-			c.limit[name] = &Limit{Max: left}
-		case "starts":
-			c.snap.Policy.MaxStarts = number(t, words[1])
-		case "looks":
-			c.snap.Policy.MaxLooks = number(t, words[1])
-		case "job":
-			c.job(t, words[1:])
-		case "=":
-			c.want = append(c.want, strings.Join(words[1:], " "))
-		default:
-			t.Fatalf("no such line: %s", line)
+	c := &tale{t: t, name: name, policy: Policy{Protected: 1}, now: noon, real: map[nodes.ID]*nodes.Node{},
+		ends: map[queue.ElementID]time.Time{}, held: map[queue.ElementID]Running{}, jobs: map[queue.JobID]*Pending{},
+		runs: map[queue.JobID]time.Duration{}, limits: map[string]*Limit{}, used: map[string]float64{}}
+	for statement := range strings.SplitSeq(strings.ReplaceAll(text, "\n", ";"), ";") {
+		if words := strings.Fields(statement); len(words) > 0 {
+			c.do(words)
 		}
 	}
+	c.checkRow()
+	if len(c.timed) > 0 {
+		c.advance(time.Time{})
+		c.checkStarts()
+	}
 	return c
+}
+
+func (c *tale) do(words []string) {
+	verb, args := words[0], words[1:]
+	if verb == "=" {
+		if len(args) > 1 && args[1] == "start" {
+			c.timed = append(c.timed, strings.Join(args, " "))
+		} else {
+			c.row = append(c.row, strings.Join(args, " "))
+		}
+		return
+	}
+	c.checkRow()
+	if verb == "policy" {
+		c.setPolicy(args)
+		return
+	}
+	if c.p == nil {
+		c.p = New(c.policy)
+		c.p.Select = onHosts
+		c.p.Share, c.p.Started = fairShareOf(c.used)
+	}
+	if len(args) == 0 {
+		c.fatal("%s: of what?", verb)
+	}
+	if verb == "at" {
+		c.advance(noon.Add(c.duration(args[0])))
+		if args = args[1:]; len(args) > 0 {
+			c.do(args)
+		}
+		return
+	}
+	c.last = nil
+	c.event(verb, args)
+}
+
+// fairShareOf serves who has had least first, and counts at once who is served (openpbs#1661).
+func fairShareOf(used map[string]float64) (share func(string) float64, started func(string, *queue.Shape, []nodes.Allocation)) {
+	return func(user string) float64 { return -used[user] },
+		func(user string, s *queue.Shape, _ []nodes.Allocation) {
+			used[user] += float64(s.Slots) * s.RunLimit.Hours()
+		}
+}
+
+func (c *tale) fatal(format string, args ...any) {
+	c.t.Helper()
+	c.t.Fatalf(c.name+": "+format, args...)
+}
+
+func (c *tale) event(verb string, args []string) {
+	switch verb {
+	case "nodes", "join":
+		for _, w := range args {
+			n := c.readNode(w)
+			c.real[n.ID] = n
+			c.p.PutNode(n.Clone())
+		}
+	case "limit":
+		for _, w := range args {
+			name, n, _ := strings.Cut(w, "=")
+			most, elements := strings.CutSuffix(n, "x")
+			c.limits[name] = &Limit{Max: c.number(most), Elements: elements}
+		}
+	case "used":
+		for _, w := range args {
+			user, n, _ := strings.Cut(w, "=")
+			c.used[user] = float64(c.number(n))
+		}
+	case "window":
+		c.window(args)
+	case "drop":
+		c.p.RemoveWindow(args[0])
+	case "running":
+		c.running(args)
+	case "job":
+		first, last, several := strings.Cut(args[0], "-")
+		if !several {
+			last = first
+		}
+		for id := c.number(first); id <= c.number(last); id++ {
+			c.submit(queue.JobID(id), args[1:])
+		}
+	case "end":
+		c.end(elementOf(c.t, args[0]))
+	case "kill", "hold", "release", "mod", "top", "bottom":
+		c.change(verb, args)
+	case "close", "open", "fall", "rise", "leave":
+		c.node(verb, nodes.ID(args[0]))
+	default:
+		c.fatal("no such statement: %s", verb)
+	}
+}
+
+var orders = map[string]Order{"fcfs": FCFS, "sjf": SJF, "xfactor": XFactor, "fairshare": FairShare, "responsive": Responsive}
+
+func (c *tale) setPolicy(words []string) {
+	if c.p != nil {
+		c.fatal("the policy comes first")
+	}
+	for _, w := range words {
+		key, value, _ := strings.Cut(w, "=")
+		order, known := orders[value]
+		switch {
+		case key == "protected" && value == "all":
+			c.policy.Protected = All
+		case key == "protected":
+			c.policy.Protected = c.number(value)
+		case key == "starts":
+			c.policy.MaxStarts = c.number(value)
+		case key == "looks":
+			c.policy.MaxLooks = c.number(value)
+		case key == "order" && known:
+			c.policy.Order = order
+		case key == "candidates" && known:
+			c.policy.Candidates = order
+		default:
+			c.fatal("no such policy: %s", w)
+		}
+	}
 }
 
 func onHosts(n *nodes.Node, s *queue.Shape) bool {
 	return s.Hosts == "" || slices.Contains(strings.Split(s.Hosts, ","), string(n.ID))
 }
 
-func number(t *testing.T, s string) int {
+func (c *tale) number(s string) int {
+	c.t.Helper()
 	n, err := strconv.Atoi(s)
 	if err != nil {
-		t.Fatal(err)
+		c.fatal("%v", err)
 	}
 	return n
 }
 
-func duration(t *testing.T, s string) time.Duration {
+// duration reads what time.ParseDuration does; a never is the longest.
+func (c *tale) duration(s string) time.Duration {
+	c.t.Helper()
+	if s == "never" {
+		return math.MaxInt64
+	}
 	d, err := time.ParseDuration(s)
 	if err != nil {
-		t.Fatal(err)
+		c.fatal("%v", err)
 	}
 	return d
 }
 
-func readNode(t *testing.T, w string) *nodes.Node {
+// elementOf reads 2 and 2[1].
+func elementOf(t *testing.T, s string) (id queue.ElementID) {
+	t.Helper()
+	job, index, array := strings.Cut(strings.TrimSuffix(s, "]"), "[")
+	n, err := strconv.Atoi(job)
+	if id.Job = queue.JobID(n); array && err == nil {
+		id.Index, err = strconv.Atoi(index)
+	}
+	if err != nil {
+		t.Fatalf("%s is no element: %v", s, err)
+	}
+	return id
+}
+
+func (c *tale) readNode(w string) *nodes.Node {
 	n := &nodes.Node{Alive: true, Memory: 64 * gib}
 	for i, item := range strings.Split(w, ",") {
 		key, value, _ := strings.Cut(item, "=")
 		switch {
 		case i == 0:
-			n.ID, n.Slots = nodes.ID(key), number(t, value)
+			n.ID, n.Slots = nodes.ID(key), c.number(value)
 		case key == "mem":
-			n.Memory = int64(number(t, value)) * gib
+			n.Memory = int64(c.number(value)) * gib
 		case key == "lic":
 			n.Consumables = nodes.Consumables("lic=" + value)
 		case key == "gpu":
 			count, capacity, _ := strings.Cut(value, "x")
-			for g := range number(t, count) {
-				n.GPUs = append(n.GPUs, nodes.GPU{Index: g, UUID: fmt.Sprintf("%s-%d", n.ID, g), Memory: 8 * gib, Capacity: nodes.Amount(number(t, capacity))})
+			for g := range c.number(count) {
+				n.GPUs = append(n.GPUs, nodes.GPU{Index: g, UUID: fmt.Sprintf("%s-%d", n.ID, g), Memory: 8 * gib, Capacity: nodes.Amount(c.number(capacity))})
 			}
 		case key == "down":
 			n.Alive = false
 		case key == "closed":
 			n.Closed = true
 		default:
-			t.Fatalf("node %s: no such word %s", n.ID, item)
+			c.fatal("node %s: no such word %s", n.ID, item)
 		}
 	}
 	return n
 }
 
-func (c *testCase) running(t *testing.T, words []string) {
-	r := Running{ID: queue.ElementID{Job: queue.JobID(number(t, words[0]))}}
-	for i := 2; i < len(words); i++ {
-		if words[i] == "ends" {
-			r.Ends = noon.Add(duration(t, words[i+1]))
-			break
+// readAlloc reads a:4/0=50,1=50.
+func (c *tale) readAlloc(w string) nodes.Allocation {
+	where, gpus, _ := strings.Cut(w, "/")
+	id, slots, _ := strings.Cut(where, ":")
+	a := nodes.Allocation{Node: nodes.ID(id), Slots: c.number(slots)}
+	for g := range strings.SplitSeq(gpus, ",") {
+		if g != "" {
+			index, amount, _ := strings.Cut(g, "=")
+			a.Slices = append(a.Slices, nodes.Slice{UUID: id + "-" + index, Index: c.number(index), Amount: nodes.Amount(c.number(amount))})
 		}
-		where, gpu, _ := strings.Cut(words[i], "/")
-		id, slots, _ := strings.Cut(where, ":")
-		a := nodes.Allocation{Node: nodes.ID(id), Slots: number(t, slots)}
-		if gpu != "" {
-			index, amount, _ := strings.Cut(gpu, "=")
-			a.Slices = []nodes.Slice{{UUID: id + "-" + index, Index: number(t, index), Amount: nodes.Amount(number(t, amount))}}
-		}
-		for _, n := range c.snap.Nodes {
-			if n.ID == a.Node {
-				if err := n.Take(a); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		r.Alloc = append(r.Alloc, a)
 	}
-	c.snap.Running = append(c.snap.Running, r)
+	return a
 }
 
-func (c *testCase) job(t *testing.T, words []string) {
-	s := &queue.Shape{Slots: 1}
-	p := Pending{Job: queue.JobID(number(t, words[0])), Shape: s, Indices: []int{0}}
-	for _, w := range words[1:] {
-		key, value, _ := strings.Cut(w, "=")
-		switch key {
-		case "slots":
-			s.Slots = number(t, value)
-		case "limit":
-			s.RunLimit = duration(t, value)
-		case "fgpu":
-			a, err := nodes.ParseAmount(value)
-			if err != nil {
-				t.Fatal(err)
-			}
-			s.Host.GPU.Amount = a
-		case "whole":
-			s.Host.GPU.Whole = number(t, value)
-		case "gmem":
-			s.Host.GPU.Memory = int64(number(t, value)) * gib
-		case "mem":
-			s.Host.Memory = int64(number(t, value)) * gib
-		case "lic":
-			s.Host.Consumables = nodes.Consumables("lic=" + value)
-		case "ptile":
-			s.PerHost = number(t, value)
-		case "prio":
-			s.Priority = number(t, value)
-		case "on":
-			s.Hosts = value
-		case "onehost":
-			s.OneHost = true
-		case "excl":
-			s.Host.Exclusive = true
-		case "under":
-			for name := range strings.SplitSeq(value, ",") {
-				p.Limits = append(p.Limits, c.limit[name])
-			}
-		case "most":
-			p.Limits = append(p.Limits, &Limit{Max: number(t, value), Elements: true})
-		case "n":
-			p.Indices = nil
-			for i := range number(t, value) {
-				p.Indices = append(p.Indices, i+1)
-			}
+func (c *tale) window(args []string) {
+	w := Window{ID: args[0]}
+	spans := args[len(args)-1]
+	for _, share := range args[1 : len(args)-1] {
+		w.Shares = append(w.Shares, c.readAlloc(share))
+	}
+	for span := range strings.SplitSeq(spans, ",") {
+		begin, end, _ := strings.Cut(span, "-")
+		s := Span{Begin: noon.Add(c.duration(begin))}
+		if c.turns = append(c.turns, s.Begin); end != "never" {
+			s.End = noon.Add(c.duration(end))
+			c.turns = append(c.turns, s.End)
+		}
+		w.Spans = append(w.Spans, s)
+	}
+	c.p.PutWindow(w)
+}
+
+func (c *tale) running(words []string) {
+	r := Running{ID: elementOf(c.t, words[0])}
+	for i := 1; i < len(words); i++ {
+		key, value, _ := strings.Cut(words[i], "=")
+		switch {
+		case words[i] == "on":
+		case words[i] == "ends":
+			i++
+			r.Ends = noon.Add(c.duration(words[i]))
+		case key == "user":
+			r.User = value
+		case key == "in":
+			r.Window = value
+		case key == "under":
+			r.Limits = append(r.Limits, c.limits[value])
 		default:
-			t.Fatalf("job %s: no such word %s", words[0], w)
+			r.Alloc = append(r.Alloc, c.readAlloc(words[i]))
 		}
 	}
-	c.snap.Pending = append(c.snap.Pending, p)
-	c.jobs = append(c.jobs, p.Job)
+	c.hold(r)
+	if r.Ends.After(c.now) {
+		c.ends[r.ID] = r.Ends
+	}
+	c.p.Begin(r, c.now)
 }
 
-// show is a plan in the words of a case.
-func (c *testCase) show() (lines []string) {
-	planner := Load(c.snap)
-	p := planner.Plan(c.snap.Now)
-	waits := planner.Waits()
-	expected := Expect(planner.Snapshot(), 1000).Starts
-	for _, s := range p.Starts {
-		lines = append(lines, fmt.Sprintf("start %s on %s", s.ID, showAlloc(s.Alloc)))
+// hold takes what an attempt has from the real nodes: nothing is given twice (invariant 1).
+func (c *tale) hold(r Running) {
+	for _, a := range r.Alloc {
+		n := c.real[a.Node]
+		if n == nil {
+			c.fatal("%s is on %s, which is no node", r.ID, a.Node)
+		}
+		if err := n.Take(a); err != nil {
+			c.fatal("at %s %s does not fit: %v", short(c.now.Sub(noon)), r.ID, err)
+		}
 	}
-	for _, r := range planner.Promises() {
-		line := fmt.Sprintf("reserve %s at %s on", r.ID, short(r.At.Sub(noon)))
-		for _, a := range r.Alloc {
-			line += " " + string(a.Node)
-		}
-		lines = append(lines, line)
+	c.held[r.ID] = r
+}
+
+func (c *tale) submit(id queue.JobID, words []string) {
+	p := &Pending{Job: id, Shape: &queue.Shape{Slots: 1}, Submitted: c.now, Indices: []int{0}}
+	c.jobs[id], c.order = p, append(c.order, id)
+	for _, w := range words {
+		c.jobWord(p, w)
 	}
-	started := map[queue.JobID]int{}
-	for _, s := range p.Starts {
-		started[s.ID.Job]++
-	}
-	seen := map[queue.Shape]bool{}
-	for _, pend := range c.snap.Pending {
-		w, ok := waits[*pend.Shape]
-		if why := planner.WhyJob(pend.Job); len(why) > 0 {
-			w.Reasons = why
-		}
-		if !ok || len(w.Reasons) == 0 || seen[*pend.Shape] || started[pend.Job] == len(pend.Indices) {
-			continue
-		}
-		seen[*pend.Shape] = true
-		var kinds []string
-		for _, r := range w.Reasons {
-			kinds = append(kinds, string(r.Kind))
-		}
-		line := fmt.Sprintf("wait %d %s", pend.Job, strings.Join(kinds, ","))
-		first := time.Time{}
-		for _, i := range pend.Indices {
-			if at := expected[queue.ElementID{Job: pend.Job, Index: i}]; !at.IsZero() && (first.IsZero() || at.Before(first)) {
-				first = at
+	c.add(p)
+}
+
+func (c *tale) add(p *Pending) {
+	j := *p
+	j.Indices = slices.Clone(p.Indices)
+	c.p.Add(j)
+}
+
+// jobWord reads what is said of a job: words of its own, and those of its shape.
+func (c *tale) jobWord(p *Pending, w string) {
+	key, value, _ := strings.Cut(w, "=")
+	switch key {
+	case "user":
+		p.User = value
+	case "under":
+		for name := range strings.SplitSeq(value, ",") {
+			if c.limits[name] == nil {
+				c.fatal("job %d: no limit %s", p.Job, name)
 			}
+			p.Limits = append(p.Limits, c.limits[name])
 		}
-		if !w.Expected.IsZero() && !first.Equal(w.Expected) {
-			line += fmt.Sprintf(" (promised %s)", short(w.Expected.Sub(noon)))
+	case "most": // of an array's elements at once
+		p.Limits = append(p.Limits, &Limit{Max: c.number(value), Elements: true})
+	case "n":
+		p.Indices = nil
+		for i := range c.number(value) {
+			p.Indices = append(p.Indices, i+1)
 		}
-		if !first.IsZero() {
-			line += " ~" + short(first.Sub(noon))
-		}
-		lines = append(lines, line)
+	case "runs":
+		c.runs[p.Job] = c.duration(value)
+	default:
+		c.shapeWord(p.Shape, key, value)
 	}
-	if p.Bounded {
-		lines = append(lines, "bounded")
-	}
-	return lines
 }
 
-func short(d time.Duration) string {
-	s := strings.TrimSuffix(d.String(), "0s")
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
+func (c *tale) shapeWord(s *queue.Shape, key, value string) {
+	switch key {
+	case "slots":
+		least, most, _ := strings.Cut(value, ",")
+		if s.Slots = c.number(least); most != "" {
+			s.MaxSlots = c.number(most)
+		}
+	case "limit":
+		s.RunLimit = c.duration(value)
+	case "fgpu":
+		a, err := nodes.ParseAmount(value)
+		if err != nil {
+			c.fatal("%v", err)
+		}
+		s.Host.GPU.Amount = a
+	case "whole":
+		s.Host.GPU.Whole = c.number(value)
+	case "gmem":
+		s.Host.GPU.Memory = int64(c.number(value)) * gib
+	case "mem":
+		s.Host.Memory = int64(c.number(value)) * gib
+	case "lic":
+		s.Host.Consumables = nodes.Consumables("lic=" + value)
+	case "ptile":
+		s.PerHost = c.number(value)
+	case "prio":
+		s.Priority = c.number(value)
+	case "on":
+		s.Hosts = value
+	case "in":
+		s.Reservation = value
+	case "onehost":
+		s.OneHost = true
+	case "excl":
+		s.Host.Exclusive = true
+	default:
+		c.fatal("no such word of a job: %s", key)
 	}
-	if s == "" {
-		return "0s"
-	}
-	return s
 }
 
-func showAlloc(alloc []nodes.Allocation) string {
-	var words []string
-	for _, a := range alloc {
-		w := string(a.Node)
-		if len(alloc) > 1 {
-			w += fmt.Sprintf(":%d", a.Slots)
-		}
-		for _, s := range a.Slices {
-			w += fmt.Sprintf("/%d", s.Index)
-		}
-		words = append(words, w)
+// change does to a waiting job what its user, or the engine for him, does.
+func (c *tale) change(verb string, args []string) {
+	p := c.jobs[elementOf(c.t, args[0]).Job]
+	if p == nil {
+		c.fatal("%s %s: it does not wait", verb, args[0])
 	}
-	return strings.Join(words, " ")
+	switch verb {
+	case "kill":
+		delete(c.jobs, p.Job)
+		c.p.Remove(p.Job)
+	case "hold":
+		c.p.Remove(p.Job)
+	case "release":
+		c.add(p)
+	case "mod":
+		shape := *p.Shape
+		p.Shape = &shape
+		for _, w := range args[1:] {
+			key, value, _ := strings.Cut(w, "=")
+			c.shapeWord(p.Shape, key, value)
+		}
+		c.add(p)
+	case "top":
+		p.Position, p.Moved = -1, -1
+		c.add(p)
+	case "bottom":
+		p.Position, p.Moved = 1, 1
+		c.add(p)
+	}
+}
+
+func (c *tale) node(verb string, id nodes.ID) {
+	n := c.real[id]
+	if n == nil {
+		c.fatal("%s %s: no such node", verb, id)
+	}
+	switch verb {
+	case "close", "open":
+		n.Closed = verb == "close"
+	case "fall", "rise":
+		n.Alive = verb == "rise"
+	case "leave":
+		delete(c.real, id)
+		c.p.RemoveNode(id)
+		return
+	}
+	c.p.PutNode(n.Clone())
+}
+
+// end ends an attempt.
+func (c *tale) end(id queue.ElementID) {
+	r, ok := c.held[id]
+	if !ok {
+		c.fatal("end %s: it does not run", id)
+	}
+	for _, a := range r.Alloc {
+		c.real[a.Node].Release(a)
+	}
+	delete(c.held, id)
+	delete(c.ends, id)
+	c.p.End(id, c.now)
 }

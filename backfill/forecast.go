@@ -65,8 +65,6 @@ func Expect(s *Snapshot, starts int) *Forecast {
 			return f
 		}
 		p.now = next
-		p.open = true // a window may have opened
-		p.room++
 		for len(ends) > 0 && ends[0].at <= next {
 			p.end(heap.Pop(&ends).(end).id, next)
 		}

@@ -10,6 +10,7 @@ import (
 func (p *Planner) Plan(now time.Time) *Plan {
 	p.now = max(p.now, instantOf(now))
 	p.settle()
+	p.turned()
 	p.plans++
 	plan := &Plan{}
 	for name, u := range p.users {
@@ -157,12 +158,16 @@ func (p *Planner) keep(plan *Plan, g *group) bool {
 	if p.start(plan, g) {
 		return false
 	}
-	if !p.replace(pr) {
+	sooner, there := p.earliest(g.class)
+	switch {
+	case placed && at > p.now && sooner >= at: // it stays where it is
+		p.lay(pr, at, alloc)
+		p.laid = laid
+	case there == nil:
 		p.withdraw(pr)
 		return false
-	}
-	if placed && same(at, alloc, pr) {
-		p.laid = laid // it is where it was
+	default:
+		p.lay(pr, sooner, there)
 	}
 	return true
 }

@@ -252,8 +252,8 @@ func TestPlan(t *testing.T) {
 			= start 2 on a
 			= wait 1 queue-limit`},
 		{"one of a class that does not fit answers for all of it", `
+			policy looks=3
 			nodes a=1
-			looks 3
 			job 1
 			job 2 n=1000 limit=5m
 			job 3 n=1000 limit=5m
@@ -262,30 +262,26 @@ func TestPlan(t *testing.T) {
 			= wait 2 slots
 			= wait 4 slots`},
 		{"so many starts and no more", `
+			policy starts=2
 			nodes a=8
-			starts 2
 			job 1 n=5
 			= start 1[1] on a
 			= start 1[2] on a
 			= bounded`},
 		{"so many looks and no more", `
+			policy looks=1
 			nodes a=8
-			looks 1
 			job 1
 			job 2
 			= start 1 on a
 			= bounded`},
 		{"the bound is not reached when nothing is left", `
+			policy starts=1
 			nodes a=8
-			starts 1
 			job 1
 			= start 1 on a`},
 	} {
-		tc := readCase(t, c.text)
-		got := tc.show()
-		if !slices.Equal(got, tc.want) {
-			t.Errorf("%s: got\n\t%s\nwant\n\t%s", c.name, strings.Join(got, "\n\t"), strings.Join(tc.want, "\n\t"))
-		}
+		play(t, c.name, c.text)
 	}
 }
 
@@ -343,11 +339,10 @@ func TestReasonsAreForPeople(t *testing.T) {
 			running 1 on a:1 b:1 c:1 d:1 e:1 f:1
 			job 2`, []string{"slots 6 [a b c d e] Not enough job slot(s): needs 1 on one host, the freest has 0"}},
 	} {
-		tc := readCase(t, c.text)
+		played := play(t, c.name, c.text)
+		played.plan()
 		var got []string
-		p := Load(tc.snap)
-		p.Plan(tc.snap.Now)
-		for _, r := range p.Waits()[*tc.snap.Pending[len(tc.snap.Pending)-1].Shape].Reasons {
+		for _, r := range played.p.Explain(played.jobs[played.order[len(played.order)-1]].Shape).Reasons {
 			got = append(got, showReason(r))
 		}
 		if !slices.Equal(got, c.want) {

@@ -55,6 +55,7 @@ type Planner struct {
 	selections map[selection]*candidates
 	promises   map[queue.JobID][]*promise
 	windows    map[string]*window
+	turn       instant // when the next window opens or closes
 	users      map[string]*user
 	sequence   sequence // of Order
 	second     sequence // of Candidates; nil when it is the same
@@ -82,7 +83,7 @@ type hostKey struct {
 // New makes a planner for a cluster without nodes and jobs.
 func New(policy Policy) *Planner {
 	p := &Planner{policy: policy, location: time.UTC, placement: policy.Placement,
-		byID: map[hostKey]*host{}, windows: map[string]*window{}, users: map[string]*user{}, running: map[queue.ElementID]*running{}, classes: map[queue.Shape]*class{},
+		byID: map[hostKey]*host{}, windows: map[string]*window{}, turn: never, users: map[string]*user{}, running: map[queue.ElementID]*running{}, classes: map[queue.Shape]*class{},
 		groups: map[groupKey]*group{}, items: map[queue.JobID]*item{}, selections: map[selection]*candidates{},
 		promises: map[queue.JobID][]*promise{}}
 	p.kinds.byKey = map[string]*kind{}

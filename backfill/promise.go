@@ -126,23 +126,6 @@ func (p *Planner) allPromises() []*promise {
 	return out
 }
 
-// replace lays a promise where it starts earliest, which is not later than before unless the room for it is gone.
-func (p *Planner) replace(pr *promise) bool {
-	at, alloc := p.earliest(pr.group.class)
-	if alloc == nil {
-		return false
-	}
-	p.lay(pr, at, alloc)
-	return true
-}
-
-// same says whether two promises of one class are for the same time and place.
-func same(at instant, alloc []nodes.Allocation, pr *promise) bool {
-	return at == pr.at && slices.EqualFunc(alloc, pr.alloc, func(a, b nodes.Allocation) bool {
-		return a.Node == b.Node && a.Slots == b.Slots && slices.Equal(a.Slices, b.Slices)
-	})
-}
-
 // sooner says whether a promise could be laid earlier than it is. It answers only what is cheap to know; where it
 // cannot tell, it says yes.
 func (p *Planner) sooner(pr *promise) bool {

@@ -43,6 +43,7 @@ func (p *Planner) RemoveWindow(id string) { p.arranged(p.dropWindow(id)) }
 // arranged begins again what ran on hosts of a window that are gone.
 func (p *Planner) arranged(moved []Running) {
 	p.Reselect()
+	p.turn = 0
 	p.lost = p.lost || len(p.promises) > 0
 	for _, r := range moved {
 		p.begin(r, instantOf(r.Ends))
@@ -117,4 +118,23 @@ func (p *Planner) windowsOn(id nodes.ID) (out []Window) {
 		}
 	}
 	return out
+}
+
+// turned notes that windows have opened or closed since the last plan.
+func (p *Planner) turned() {
+	if p.now < p.turn {
+		return
+	}
+	p.changed()
+	p.laid++
+	for _, c := range p.classes {
+		c.looked = false
+	}
+	p.turn = never
+	for _, t := range p.turns() {
+		if t > p.now {
+			p.turn = t
+			break
+		}
+	}
 }
