@@ -411,6 +411,8 @@ func (c *tale) shapeWord(s *queue.Shape, key, value string) {
 		s.Host.GPU.Whole = c.number(value)
 	case "gmem":
 		s.Host.GPU.Memory = int64(c.number(value)) * gib
+	case "count": // of slices by gmem
+		s.Host.GPU.Count = c.number(value)
 	case "mem":
 		s.Host.Memory = int64(c.number(value)) * gib
 	case "lic":

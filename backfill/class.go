@@ -35,11 +35,19 @@ func (p *Planner) classOf(s *queue.Shape) *class {
 	if c := p.classes[*s]; c != nil {
 		return c
 	}
-	c := &class{shape: s, host: oneHost(s), spread: spreads(s), length: instant(never)}
-	if s.RunLimit > 0 {
-		c.length = instant(s.RunLimit)
-	}
+	c := newClass(s)
 	p.classes[*s] = c
+	return c
+}
+
+func newClass(s *queue.Shape) *class {
+	c := &class{shape: s, host: oneHost(s), spread: spreads(s), length: never}
+	switch {
+	case s.RunLimit > 0:
+		c.length = instant(s.RunLimit)
+	case s.Reservation != "":
+		c.length = 1 // it may start as long as the window is open, and ends with it
+	}
 	return c
 }
 

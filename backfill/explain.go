@@ -14,7 +14,7 @@ import (
 func (p *Planner) Explain(shape *queue.Shape) Wait {
 	c := p.classes[*shape]
 	if c == nil {
-		c = p.unlisted(shape)
+		c = newClass(shape)
 	}
 	p.settle()
 	pr := p.firstPromise(c)
@@ -38,15 +38,6 @@ func (p *Planner) Waits() map[queue.Shape]Wait {
 		out[shape] = p.Explain(&shape)
 	}
 	return out
-}
-
-// unlisted is a class that is not kept: nobody of it waits.
-func (p *Planner) unlisted(shape *queue.Shape) *class {
-	c := &class{shape: shape, host: oneHost(shape), spread: spreads(shape), length: never}
-	if shape.RunLimit > 0 {
-		c.length = instant(shape.RunLimit)
-	}
-	return c
 }
 
 func (p *Planner) firstPromise(c *class) *promise {
@@ -130,9 +121,13 @@ func (p *Planner) whyNot(c *class) []queue.Reason {
 	}
 	if c.spread {
 		why.spread(rooms, c.shape.Slots, min(free, c.shape.Slots-1))
-		need.Slots = c.shape.Slots
 	}
-	return why.list(need, cands.count)
+	out := why.list(need, cands.count)
+	if len(out) == 0 && c.shape.PerHost > 0 && free < c.shape.Slots+tile {
+		out = []queue.Reason{{Kind: queue.ReasonSlots, Hosts: rooms,
+			Text: fmt.Sprintf("Not enough hosts with %d free slots (span[ptile]) for %d", tile, c.shape.Slots)}}
+	}
+	return out
 }
 
 // whyNever is why a class could not run on the hosts that are up, even if nothing else ran.

@@ -130,6 +130,20 @@ func (p *Planner) serve(plan *Plan) {
 	}
 }
 
+// endOf is when an element of c that starts now ends at the latest: at its run limit, or with the window it runs in.
+func (p *Planner) endOf(c *class) instant {
+	if c.shape.RunLimit <= 0 && c.shape.Reservation != "" {
+		if w := p.windows[c.shape.Reservation]; w != nil {
+			for _, s := range w.Spans {
+				if instantOf(s.Begin) <= p.now && p.now < instantOf(s.End) {
+					return instantOf(s.End)
+				}
+			}
+		}
+	}
+	return p.now.plus(c.length)
+}
+
 // many classes refused one after the other after a start say that it is worth leaving out all that cannot start.
 const many = 8
 
@@ -211,12 +225,12 @@ func (p *Planner) start(plan *Plan, g *group) bool {
 	}
 	i := g.head()
 	id := i.id()
-	p.begin(Running{ID: id, Alloc: alloc, Window: c.shape.Reservation, User: g.user, Limits: g.limits}, p.now.plus(c.length))
+	p.begin(Running{ID: id, Alloc: alloc, Window: c.shape.Reservation, User: g.user, Limits: g.limits}, p.endOf(c))
 	if p.Started != nil {
 		p.Started(g.user, c.shape, alloc)
 		p.refresh(g.user, p.user(g.user))
 	}
-	plan.Starts = append(plan.Starts, Start{ID: id, Shape: c.shape, Alloc: alloc})
+	plan.Starts = append(plan.Starts, Start{ID: id, Shape: c.shape, Alloc: alloc, Ends: p.endOf(c).time(p.location)})
 	if pr := g.promise; pr != nil {
 		p.unpromise(pr)
 		return true

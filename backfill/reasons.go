@@ -77,9 +77,12 @@ func (r *reasons) note(at int, hosts []*host) *refused {
 
 // spread notes that several hosts together have too few slots.
 func (r *reasons) spread(hosts, need, have int) {
+	x := &r.byKind[atSlots]
 	if hosts > 0 {
-		r.byKind[atSlots] = refused{hosts: hosts, best: int64(have),
-			text: fmt.Sprintf("Not enough job slot(s): needs %d on several hosts, %d are free", need, have)}
+		*x = refused{hosts: hosts, best: int64(have)}
+	}
+	if x.hosts > 0 {
+		x.text = fmt.Sprintf("Not enough job slot(s): needs %d on several hosts, %d are free", need, have)
 	}
 }
 

@@ -76,6 +76,7 @@ type Start struct {
 	ID    queue.ElementID
 	Shape *queue.Shape
 	Alloc []nodes.Allocation
+	Ends  time.Time // by its run limit; zero for never
 }
 
 // Wait is why the elements of a class do not start.

@@ -21,6 +21,7 @@ type bestFit struct {
 
 func (bestFit) epoch() uint64     { return 0 }
 func (bestFit) begin(*nodes.Node) {}
+func (b bestFit) clone() scorer   { return b }
 
 func (b bestFit) score(n *nodes.Node, r *nodes.Request, p *pick) float64 {
 	if b.slots == 0 {
@@ -47,6 +48,7 @@ type packing struct{}
 
 func (packing) epoch() uint64     { return 0 }
 func (packing) begin(*nodes.Node) {}
+func (p packing) clone() scorer   { return p }
 
 // The bands of the published score, of 100: 100 to 50 shared GPUs, 50 to 33 free GPUs, below a free node.
 const (

@@ -7,7 +7,7 @@ import (
 	"fairslice/nodes"
 )
 
-// The constants of the fragmentation policy, found by search on seeds that the acceptance does not use (doc.go).
+// The constants of the fragmentation policy: how they were found is in doc.go.
 const (
 	offers      = 8    // requests for a fraction that a started GPU can choose from
 	groupWeight = 0.2  // of whole GPUs on a node that cannot take a request for several

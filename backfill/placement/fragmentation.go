@@ -18,7 +18,7 @@ import (
 //
 // and a little that prefers to fill a node up. Before anything is observed it is a best fit. See doc.go.
 func Fragmentation(mix *Mix) Policy {
-	return &policy{scorer: &fragmentation{mix: mix, demands: map[gpuKind]*demand{}}}
+	return &policy{scorer: newFragmentation(mix)}
 }
 
 type fragmentation struct {
@@ -31,6 +31,12 @@ type fragmentation struct {
 	before room
 	loss   float64
 }
+
+func newFragmentation(mix *Mix) *fragmentation {
+	return &fragmentation{mix: mix, demands: map[gpuKind]*demand{}}
+}
+
+func (f *fragmentation) clone() scorer { return newFragmentation(f.mix.Clone()) }
 
 // gpuKind is what makes two GPUs see the mix alike.
 type gpuKind struct {

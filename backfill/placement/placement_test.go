@@ -256,6 +256,39 @@ func TestPlaceAgreesWithFit(t *testing.T) {
 	})
 }
 
+// A clone costs the same, keeps doing so when the mix goes on, and can be used at the same time (run with -race).
+func TestClone(t *testing.T) {
+	mix := mixOf(fraction(50), whole(2))
+	p := Fragmentation(mix)
+	n := host("a", 50, 0, 0)
+	want, _ := p.Cost(n, fraction(20))
+	c := p.Clone()
+	done := make(chan float64)
+	go func() {
+		last := 0.0
+		for range 1000 {
+			last, _ = c.Cost(n, fraction(20))
+		}
+		done <- last
+	}()
+	for range 1000 {
+		mix.Observe(fraction(20), 1, time.Time{})
+		p.Cost(n, fraction(20))
+	}
+	if got := <-done; got != want {
+		t.Errorf("the clone costs %g, want %g", got, want)
+	}
+	if now, _ := p.Cost(n, fraction(20)); now == want {
+		t.Error("a thousand observations changed nothing")
+	}
+	for name, p := range policies() {
+		a, _ := p.Cost(n, fraction(20))
+		if b, _ := p.Clone().Cost(n, fraction(20)); a != b {
+			t.Errorf("%s: costs %g, its clone %g", name, a, b)
+		}
+	}
+}
+
 func TestCostDoesNotAllocate(t *testing.T) {
 	n := host("a", 50, 30, 0, 0)
 	for name, p := range policies() {

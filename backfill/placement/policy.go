@@ -17,6 +17,8 @@ type Policy interface {
 	Place(n *nodes.Node, r nodes.Request) (a nodes.Allocation, cost float64, ok bool)
 	// Epoch changes when costs may: what was worked out in another epoch does not compare.
 	Epoch() uint64
+	// Clone is the policy as it is now, for use beside this one: it does not see what its Mix observes later.
+	Clone() Policy
 }
 
 // scorer is the part in which policies differ: the cost of one way to put r on n.
@@ -26,6 +28,7 @@ type scorer interface {
 	// score is the cost when r takes the GPUs of p. Lower is better.
 	score(n *nodes.Node, r *nodes.Request, p *pick) float64
 	epoch() uint64
+	clone() scorer
 }
 
 // policy makes a Policy of a scorer: it lists the ways to put r on n and takes the cheapest.
@@ -36,6 +39,8 @@ type policy struct {
 }
 
 func (o *policy) Epoch() uint64 { return o.epoch() }
+
+func (o *policy) Clone() Policy { return &policy{scorer: o.clone()} }
 
 func (o *policy) Cost(n *nodes.Node, r nodes.Request) (float64, bool) {
 	cost, _, ok := o.best(n, r)

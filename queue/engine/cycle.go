@@ -149,7 +149,7 @@ func (t *tx) start(s backfill.Start) bool {
 			return false
 		}
 	}
-	body := &queue.Started{Attempt: el.Attempts + 1, Alloc: s.Alloc, RunLimit: j.Plan.RunLimit}
+	body := &queue.Started{Attempt: el.Attempts + 1, Alloc: s.Alloc, RunLimit: t.e.runLimit(j, t.now)}
 	if t.emit(j.ID, el.Index, "", body) != nil {
 		return false
 	}
@@ -157,6 +157,19 @@ func (t *tx) start(s backfill.Start) bool {
 	t.e.sched.measure(s.ID, t.now)
 	t.assign(j, el)
 	return true
+}
+
+// runLimit is how long an attempt of j that starts now may run: a job without a limit in an advance reservation
+// ends with its window, as in LSF.
+func (e *Engine) runLimit(j *queue.Job, now time.Time) time.Duration {
+	r := e.book.Reservations[j.Plan.Reservation]
+	if j.Plan.RunLimit > 0 || r == nil {
+		return j.Plan.RunLimit
+	}
+	if begin, end, ok := r.Window(now, e.location()); ok && !begin.After(now) {
+		return end.Sub(now)
+	}
+	return 0
 }
 
 // selector answers which nodes a shape may use. Only the planner asks it.

@@ -180,11 +180,7 @@ func (s *schedule) Plan() *backfill.Plan {
 	plan := s.planner.Plan(now)
 	s.plan, s.planAt = plan, now
 	for _, st := range plan.Starts {
-		x := begun{attempt: unconfirmed}
-		if st.Shape.RunLimit > 0 {
-			x.ends = now.Add(st.Shape.RunLimit)
-		}
-		s.running[st.ID] = x
+		s.running[st.ID] = begun{unconfirmed, st.Ends}
 	}
 	return plan
 }

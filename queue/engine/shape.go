@@ -36,7 +36,7 @@ func (c *Config) shape(s *queue.Spec, q *Queue) (queue.Shape, error) {
 	if err := c.checkQueue(s, q, &sh); err != nil {
 		return queue.Shape{}, err
 	}
-	if sh.RunLimit == 0 {
+	if sh.RunLimit == 0 && sh.Reservation == "" { // in an advance reservation it ends with the window
 		if sh.RunLimit = q.DefaultRunLimit; sh.RunLimit == 0 {
 			sh.RunLimit = q.MaxRunLimit
 		}
