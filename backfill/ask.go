@@ -15,6 +15,9 @@ func (p *Planner) Node(id nodes.ID) *nodes.Node {
 	return nil
 }
 
+// Inventory changes whenever the nodes have, but for what is held on them.
+func (p *Planner) Inventory() uint64 { return p.inventory }
+
 // Shape is the planner's own copy of a shape of which something waits, else nil. It never changes.
 func (p *Planner) Shape(s *queue.Shape) *queue.Shape {
 	if c := p.classes[*s]; c != nil {

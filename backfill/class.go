@@ -28,7 +28,8 @@ type class struct {
 	possible  bool // could ever run, when the inventory was as inventory says
 	inventory uint64
 
-	costs map[*kind]float64
+	costs map[*kind]float64 // as of the placement's epoch
+	epoch uint64
 }
 
 func (p *Planner) classOf(s *queue.Shape) *class {

@@ -106,6 +106,7 @@ func (h *endHeap) Pop() any {
 // Snapshot copies all that the planner knows, so that it can be planned from elsewhere.
 func (p *Planner) Snapshot() *Snapshot {
 	s := &Snapshot{Now: p.now.time(p.location), Policy: p.policy, Select: p.Select, Share: p.Share}
+	s.Policy.Placement = p.placement.Clone() // they are not for use in two places at once
 	if p.Predictor != nil {
 		s.Predictor = p.Predictor.Clone()
 	}

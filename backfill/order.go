@@ -17,13 +17,14 @@ type Order interface {
 	key(f *facts, now instant) float64
 }
 
-// facts are what a key depends on.
+// facts are what a key depends on. Times are in seconds.
 type facts struct {
 	submitted instant
-	limit     float64 // seconds; the run limit
-	length    float64 // seconds; how long it is expected to run
+	limit     float64 // the run limit
+	length    float64 // how long elements like it run as a rule
 	version   uint64  // of the user's history when length was worked out
-	slots     float64
+	size      float64 // slots, or the share of all GPUs in slots if that is more
+	met       float64 // how long the cluster would have taken for what waited when it was submitted
 	user      *user
 }
 
@@ -33,7 +34,7 @@ type user struct {
 	version uint64 // of what the predictor knows of him
 }
 
-// estimate works out how long elements of g will run.
+// estimate works out how long elements of g run.
 func (f *facts) estimate(p *Predictor, g *group) {
 	f.limit = longest
 	if s := g.class.shape; s.RunLimit > 0 {
@@ -44,15 +45,14 @@ func (f *facts) estimate(p *Predictor, g *group) {
 		return
 	}
 	f.version = p.version(g.user)
-	if d := p.Estimate(g.user, g.class.shape); d > 0 {
-		f.length = d.Seconds()
+	if t := p.typical(g.user, g.class.shape); t > 0 {
+		f.length = t
 	}
 }
 
-// longest stands for the run time of what has no limit: a year.
+// longest stands for the run limit of what has none: a year.
 const longest = 365 * 24 * 3600
 
-// wait is in seconds.
 func (f *facts) wait(now instant) float64 {
 	return max(time.Duration(now-f.submitted).Seconds(), 0)
 }
@@ -100,31 +100,46 @@ type fairShare struct{ changing }
 
 func (fairShare) key(f *facts, now instant) float64 { return f.user.share }
 
-// Weighted adds factors from 0 to 1, each times its weight: additive, so that one factor of 0 hides no other.
+// Weighted adds factors from 0 to 1, each times its weight: additive, so that one factor of 0 hides no other. Whoever
+// has waited too long comes before all others, in the order of submission: so nobody starves.
 type Weighted struct {
 	changing
 	FairShare float64 // of Planner.Share, which must then be from 0 to 1
 	Age       float64 // of the wait in shares of Guard, at most 1
-	Size      float64 // of the slots: n/(n+1), so that large ones come first
-	// Response is the weight of x/(1+x), where x = wait/length * (1 + (wait/Guard)²): the expansion factor by the time
-	// that the element is expected to run, which grows without bound for whoever waits longer than Guard.
+	Size      float64 // of the size n in slots: n/(n+1), so that large ones come first
+	// Response is the weight of x/(1+x), where x is by how much the element suffers from its wait:
+	//
+	//	x = (wait + 1000 s) / (length √size) · (1 + (wait / ¾ Guard)²)
+	//
+	// The length is how long elements like it run as a rule (Predictor), or else the run limit.
 	Response float64
-	Guard    time.Duration
+	// Guard is how long at least an element waits before it comes before all others: Guard + 1½ run limits + a third of
+	// the time that the cluster would have taken for what waited when it was submitted. 0 means that none ever does.
+	Guard time.Duration
 }
 
-// Responsive is the default order: see doc.go.
-var Responsive Order = Weighted{Response: 1, Guard: 24 * time.Hour}
+// Responsive is the default order. See doc.go for how it was found.
+var Responsive Order = Weighted{Response: 1, Guard: 48 * time.Hour}
+
+// longestGuarded bounds the run limit in the guard, for elements that have none or an absurd one: a week.
+const longestGuarded = 7 * 24 * 3600
 
 func (w Weighted) key(f *facts, now instant) float64 {
 	wait, guard := f.wait(now), w.Guard.Seconds()
 	if guard <= 0 {
 		guard = math.Inf(1)
 	}
-	aged := wait / guard
-	key := w.FairShare*f.user.share + w.Age*min(aged, 1) + w.Size*f.slots/(f.slots+1)
+	if wait > guard+1.5*min(f.limit, longestGuarded)+f.met/3 {
+		return aged - 1/(1+wait)
+	}
+	key := w.FairShare*f.user.share + w.Age*min(wait/guard, 1) + w.Size*f.size/(f.size+1)
 	if w.Response > 0 {
-		x := wait / max(f.length, 1) * (1 + aged*aged)
+		soft := wait / (0.75 * guard)
+		x := (wait + 1000) / (max(f.length, 1) * math.Sqrt(f.size)) * (1 + soft*soft)
 		key += w.Response * x / (1 + x)
 	}
 	return key
 }
+
+// aged is more than any sum of weights, which the configuration bounds.
+const aged = 1e9

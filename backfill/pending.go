@@ -8,6 +8,7 @@ import (
 
 // Add says that these elements wait, instead of those of that job that waited before. What of them has a promise keeps it.
 func (p *Planner) Add(j Pending) {
+	p.recount(&j)
 	c := p.classOf(j.Shape)
 	j.Shape = c.shape
 	for _, pr := range slices.Clone(p.promises[j.Job]) {
@@ -25,8 +26,26 @@ func (p *Planner) Add(j Pending) {
 	}
 }
 
+// recount counts the work of j instead of what waited of it before.
+func (p *Planner) recount(j *Pending) {
+	n, s, met := p.left(j.Job)
+	if n > 0 {
+		p.waiting -= work(s, n)
+	}
+	switch {
+	case met > 0:
+		j.Met = met
+	case j.Met <= 0:
+		j.Met = p.meets()
+	}
+	p.waiting += work(j.Shape, len(j.Indices))
+}
+
 // Remove says that nothing of this job waits any more.
 func (p *Planner) Remove(id queue.JobID) {
+	if n, s, _ := p.left(id); n > 0 {
+		p.waiting -= work(s, n)
+	}
 	for _, pr := range slices.Clone(p.promises[id]) {
 		p.forget(pr)
 	}

@@ -131,11 +131,11 @@ func (p *Planner) cost(c *class, k *kind) float64 {
 	if len(p.hosts) == 1 {
 		return 0
 	}
-	if cost, ok := c.costs[k]; ok {
+	if cost, ok := c.costs[k]; ok && c.epoch == p.placement.Epoch() {
 		return cost
 	}
-	if c.costs == nil || len(c.costs) >= maxCosts {
-		c.costs = map[*kind]float64{}
+	if c.costs == nil || len(c.costs) >= maxCosts || c.epoch != p.placement.Epoch() {
+		c.costs, c.epoch = map[*kind]float64{}, p.placement.Epoch()
 	}
 	cost, _ := p.placement.Cost(k.node, c.host)
 	c.costs[k] = cost

@@ -225,6 +225,7 @@ func (p *Planner) start(plan *Plan, g *group) bool {
 	}
 	i := g.head()
 	id := i.id()
+	p.waiting -= work(c.shape, 1)
 	p.begin(Running{ID: id, Alloc: alloc, Window: c.shape.Reservation, User: g.user, Limits: g.limits}, p.endOf(c))
 	if p.Started != nil {
 		p.Started(g.user, c.shape, alloc)

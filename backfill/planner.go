@@ -54,6 +54,8 @@ type Planner struct {
 	items      map[queue.JobID]*item
 	selections map[selection]*candidates
 	promises   map[queue.JobID][]*promise
+	has        total // see total
+	waiting    int64 // slot-seconds: the work of all that waits
 	windows    map[string]*window
 	turn       instant // when the next window opens or closes
 	users      map[string]*user

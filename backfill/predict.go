@@ -2,6 +2,7 @@ package backfill
 
 import (
 	"maps"
+	"math"
 	"time"
 
 	"fairslice/nodes"
@@ -56,20 +57,21 @@ func (r *recent) add(seconds float64) {
 	r.n++
 }
 
-// mean is over what is remembered, each cut at limit (0: none).
-func (r *recent) mean(limit float64) (float64, bool) {
+// means are the mean and the harmonic mean of what is remembered, each run cut at limit (0: none); 0 if there is none.
+func (r *recent) means(limit float64) (mean, harmonic float64) {
 	n := min(r.n, remembered)
 	if n == 0 {
-		return 0, false
+		return 0, 0
 	}
-	sum := 0.0
+	sum, inverse := 0.0, 0.0
 	for _, s := range r.ran[:n] {
 		if limit > 0 {
 			s = min(s, limit)
 		}
 		sum += s
+		inverse += 1 / s
 	}
-	return sum / float64(n), true
+	return sum / float64(n), float64(n) / inverse
 }
 
 // NewPredictor knows nothing yet.
@@ -110,24 +112,33 @@ func (u *runs) forget() {
 	delete(u.forms, oldest)
 }
 
-// Estimate is how long an element of user's is expected to run; 0 when nothing is known and it has no limit.
+// Estimate is how long an element of user's is expected to run: until its limit, when nothing is known of the user; 0
+// when it has no limit either.
 func (p *Predictor) Estimate(user string, s *queue.Shape) time.Duration {
-	limit := s.RunLimit.Seconds()
-	u := p.users[user]
-	if u == nil {
-		return s.RunLimit
-	}
-	mean, ok := 0.0, false
-	if r := u.forms[formOf(s)]; r != nil {
-		mean, ok = r.mean(limit)
-	}
-	if !ok {
-		mean, ok = u.last.mean(limit)
-	}
-	if !ok {
+	mean, _ := p.means(user, s)
+	if mean == 0 {
 		return s.RunLimit
 	}
 	return time.Duration(mean * float64(time.Second))
+}
+
+// typical is how long elements like this one of user's run as a rule, in seconds, between the mean and the many short
+// ones: the geometric mean of the mean and the harmonic mean. 0 when nothing is known.
+func (p *Predictor) typical(user string, s *queue.Shape) float64 {
+	mean, harmonic := p.means(user, s)
+	return math.Sqrt(mean * harmonic)
+}
+
+func (p *Predictor) means(user string, s *queue.Shape) (mean, harmonic float64) {
+	u := p.users[user]
+	if u == nil {
+		return 0, 0
+	}
+	limit := s.RunLimit.Seconds()
+	if r := u.forms[formOf(s)]; r != nil {
+		return r.means(limit)
+	}
+	return u.last.means(limit)
 }
 
 // version changes when estimates for user may have.

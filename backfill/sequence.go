@@ -107,6 +107,7 @@ type heaped struct {
 	entries []entry
 	free    []int32 // entries without a group
 	queue   queueHeap
+	sized   uint64 // the inventory for which sizes were worked out
 }
 
 // entry is a group of the sequence.
@@ -138,6 +139,9 @@ func (s *heaped) begin(p *Planner) {
 		if e.group == nil {
 			continue
 		}
+		if s.sized != p.inventory {
+			e.facts.size = p.size(e.group.class.shape)
+		}
 		if f := &e.facts; s.p.Predictor != nil && f.version != f.user.version {
 			f.estimate(s.p.Predictor, e.group)
 		}
@@ -145,6 +149,7 @@ func (s *heaped) begin(p *Planner) {
 		s.queue = append(s.queue, place{key, e.position, e.id, e.priority, e.version, int32(i)})
 		moved = moved || e.moved != 0
 	}
+	s.sized = p.inventory
 	if moved {
 		s.applyMoves()
 	}
@@ -219,7 +224,7 @@ func (s *heaped) insert(g *group) {
 	head := g.items[0]
 	e := &s.entries[at]
 	*e = entry{group: g, moved: head.pending.Moved, version: e.version + 1, priority: int32(head.pending.Shape.Priority), position: head.pending.Position, id: head.id()}
-	e.facts = facts{submitted: instantOf(head.pending.Submitted), slots: float64(head.pending.Shape.Slots), user: s.p.user(g.user)}
+	e.facts = facts{submitted: instantOf(head.pending.Submitted), met: head.pending.Met.Seconds(), size: s.p.size(head.pending.Shape), user: s.p.user(g.user)}
 	e.facts.estimate(s.p.Predictor, g)
 	if s.p.planning {
 		s.push(place{s.order.key(&e.facts, s.p.now), e.position, e.id, e.priority, e.version, at})

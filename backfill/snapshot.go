@@ -48,7 +48,10 @@ type Pending struct {
 	Submitted time.Time
 	Position  int64 // among the jobs of its priority; the job's number decides between equals
 	// Moved is -1 for a job that was moved to before, 1 to behind the user's others; for orders that change with time.
-	Moved   int
+	Moved int
+	// Met is how long the cluster would have taken for what waited when the job was submitted; 0 lets the planner
+	// work it out when the job is added.
+	Met     time.Duration
 	Indices []int // the elements that may start, in order
 
 	// Limits are what the job counts against: of its queue, of its user, of its array. An element kept out by a limit

@@ -55,6 +55,14 @@ type changes struct {
 	all      bool // too much to say: start from nothing
 	charges  []*queue.Charge
 	runs     []PastRun
+	asked    []asked
+}
+
+// asked is what somebody has submitted: so many elements of a shape.
+type asked struct {
+	shape    queue.Shape
+	elements int
+	at       time.Time
 }
 
 func newChanges() changes {
@@ -84,6 +92,7 @@ type schedule struct {
 	tally     *accounting.Tally
 	predictor *backfill.Predictor
 	mix       *placement.Mix
+	supplied  uint64 // the planner's inventory that the mix knows
 
 	forecast forecasts
 }
@@ -113,17 +122,19 @@ func (e *Engine) Learn(p Past) {
 	defer s.mu.Unlock()
 	s.usage = p.Usage
 	for i := range p.Runs {
-		s.learn(&p.Runs[i])
+		r := &p.Runs[i]
+		s.predictor.Observe(r.User, &r.Shape, r.Ran)
+		s.ask(&asked{r.Shape, 1, r.Ended})
 	}
 }
 
-func (s *schedule) learn(r *PastRun) {
-	s.predictor.Observe(r.User, &r.Shape, r.Ran)
-	host := r.Shape.Host
-	if host.Slots = r.Shape.Slots; r.Shape.PerHost > 0 {
-		host.Slots = min(r.Shape.PerHost, host.Slots)
+// ask counts what was submitted in the mix that placement leaves room for.
+func (s *schedule) ask(a *asked) {
+	host := a.shape.Host
+	if host.Slots = a.shape.Slots; a.shape.PerHost > 0 {
+		host.Slots = min(a.shape.PerHost, host.Slots)
 	}
-	s.mix.Observe(host, 1, r.Ended)
+	s.mix.Observe(host, float64(a.elements), a.at)
 }
 
 // note remembers for the planner what a batch has changed. The caller holds Engine.mu for writing.
@@ -145,6 +156,10 @@ func (s *schedule) note(t *tx, d *queue.Dirty) {
 	for i := range t.events {
 		ev := &t.events[i]
 		switch body := ev.Body.(type) {
+		case *queue.Submitted:
+			if j := s.e.book.Jobs[ev.Job]; j != nil {
+				f.asked = append(f.asked, asked{j.Plan, len(j.Elements), ev.At})
+			}
 		case *queue.Ended:
 			s.noteEnd(ev, body.Charge)
 		case *queue.Requeued:

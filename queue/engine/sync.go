@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -16,12 +17,20 @@ import (
 func (s *schedule) sync(now time.Time) {
 	cfg := s.e.cfg()
 	for i := range s.feed.runs {
-		s.learn(&s.feed.runs[i])
+		r := &s.feed.runs[i]
+		s.predictor.Observe(r.User, &r.Shape, r.Ran)
+	}
+	for i := range s.feed.asked {
+		s.ask(&s.feed.asked[i])
 	}
 	if s.planner == nil || s.made != cfg || s.feed.all || !now.Before(s.windowed) {
 		s.renew(cfg, now)
 	} else {
 		s.update(now)
+	}
+	if s.supplied != s.planner.Inventory() {
+		s.supplied = s.planner.Inventory()
+		s.mix.Supply(slices.Collect(maps.Values(s.e.book.Nodes)))
 	}
 	s.share(now)
 	s.feed = newChanges()
