@@ -74,7 +74,7 @@ func TestRunningWorkCounts(t *testing.T) {
 	}
 }
 
-// The end of a job changes nobody's place: what ran is then charged, and no longer held.
+// The end of a job changes nobody's place: what ran is then charged, and no longer held. F5: both by the same weights.
 func TestTheEndOfAJobChangesNoUsage(t *testing.T) {
 	u := mustUsage(t, week)
 	running := u.At(noon, 3)
@@ -254,4 +254,18 @@ func FuzzUsage(f *testing.F) {
 			t.Fatalf("charges from %s on count at %s", u.Since(moment), moment)
 		}
 	})
+}
+
+// kueue#6617: shares that were rounded down to 0 hid who had used more than his.
+func TestALittleUsageIsNotRoundedAway(t *testing.T) {
+	u := mustUsage(t, week)
+	u.Add("much", noon, 1e9, 0)
+	u.Add("little", noon, 1, 0)
+	tally := u.At(noon.Add(10*week), 0)
+	if r := tally.Ratio("little"); r <= 0 || r > 1e-8 {
+		t.Errorf("the ratio of little use is %v", r)
+	}
+	if none, little, much := tally.Factor("none"), tally.Factor("little"), tally.Factor("much"); none <= little || little <= much {
+		t.Errorf("factors: %v of none, %v of little, %v of much", none, little, much)
+	}
 }

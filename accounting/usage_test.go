@@ -40,8 +40,8 @@ func TestDecay(t *testing.T) {
 		{"LSF: 1 h of use counts 0.1 h after 5 h", time.Duration(float64(hist) / math.Log2(10)), hist, 3600, 360},
 		{"HTCondor: half a day of PRIORITY_HALFLIFE", 86400 * time.Second, 43200 * time.Second, 1000, 707.10678},
 		{"a half-life of seconds, where Slurm's 0.693 gives 48.8 %", 10 * time.Second, 10 * time.Second, 1000, 500},
-		{"63 half-lives: next to nothing, but no trouble", time.Hour, 63 * time.Hour, math.Ldexp(1, 40), math.Ldexp(1, -23)},
-		{"64 periods: nothing", time.Hour, 65 * time.Hour, 1e12, 0},
+		{"F2: 63 half-lives: next to nothing, but no trouble", time.Hour, 63 * time.Hour, math.Ldexp(1, 40), math.Ldexp(1, -23)},
+		{"F2: 64 periods: nothing, not less", time.Hour, 65 * time.Hour, 1e12, 0},
 		{"a thousand years", time.Second, 200 * 365 * 24 * time.Hour, 1e12, 0},
 	} {
 		u := mustUsage(t, row.halfLife)
@@ -91,7 +91,7 @@ func TestReadingDecaysNothing(t *testing.T) { // openpbs#2220: decay twice
 	}
 }
 
-// After a restart usage is made of the stored charges: a job that ended once is there once (Slurm bug 3162), also when
+// After a restart usage is made of the stored charges: a job that ended once is there once (F1: Slurm bug 3162), also when
 // it is read only from Since on.
 func TestARestartChargesNothingAgain(t *testing.T) {
 	before := mustUsage(t, time.Hour)
@@ -123,7 +123,7 @@ func TestARestartChargesNothingAgain(t *testing.T) {
 	}
 }
 
-func TestOddChargesDoNoHarm(t *testing.T) {
+func TestOddChargesDoNoHarm(t *testing.T) { // F4: negative sums and times
 	u := mustUsage(t, week)
 	for _, x := range []float64{math.NaN(), math.Inf(-1), -1, 0, math.Copysign(0, -1), 5e-324} {
 		u.Add("ada", noon, x, x)

@@ -128,7 +128,7 @@ func (c *tale) do(words []string) {
 
 // fairShareOf serves who has had least first, and counts at once who is served (openpbs#1661).
 func fairShareOf(used map[string]float64) (share func(string) float64, started func(string, *queue.Shape, []nodes.Allocation)) {
-	return func(user string) float64 { return -used[user] },
+	return func(user string) float64 { return 1 / (1 + used[user]) },
 		func(user string, s *queue.Shape, _ []nodes.Allocation) {
 			used[user] += float64(s.Slots) * s.RunLimit.Hours()
 		}
@@ -183,7 +183,8 @@ func (c *tale) event(verb string, args []string) {
 	}
 }
 
-var orders = map[string]Order{"fcfs": FCFS, "sjf": SJF, "xfactor": XFactor, "fairshare": FairShare, "responsive": Responsive}
+var orders = map[string]Order{"fcfs": FCFS, "sjf": SJF, "xfactor": XFactor, "fairshare": FairShare, "responsive": Responsive,
+	"weighted": Weighted{FairShare: 1, Age: 1, Guard: 24 * time.Hour}}
 
 func (c *tale) setPolicy(words []string) {
 	if c.p != nil {

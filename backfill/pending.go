@@ -10,6 +10,7 @@ import (
 func (p *Planner) Add(j Pending) {
 	p.recount(&j)
 	c := p.classOf(j.Shape)
+	c.groups++ // its last group may be gone for a moment
 	j.Shape = c.shape
 	for _, pr := range slices.Clone(p.promises[j.Job]) {
 		if i := slices.Index(j.Indices, pr.id.Index); i >= 0 && pr.group.class == c {
@@ -23,6 +24,9 @@ func (p *Planner) Add(j Pending) {
 	}
 	if len(j.Indices) > 0 {
 		p.put(&item{pending: j})
+	}
+	if c.groups--; c.groups == 0 {
+		delete(p.classes, *c.shape)
 	}
 }
 

@@ -43,7 +43,6 @@ func (p *Planner) promiseTo(g *group) *promise {
 func (p *Planner) engage(c *class, one Pending, at instant, alloc []nodes.Allocation) *promise {
 	pr := &promise{id: queue.ElementID{Job: one.Job, Index: one.Indices[0]}}
 	c.groups++
-	p.classes[*c.shape] = c
 	pr.group = &group{class: c, user: one.User, limits: one.Limits, promise: pr}
 	pr.group.items = []*item{{pending: one, group: pr.group}}
 	p.list(pr.group)

@@ -132,10 +132,12 @@ func (p *Planner) promised(was Promise) {
 	}
 	one, rest, c := i.pending, i.pending, i.group.class
 	one.Indices, rest.Indices = []int{was.ID.Index}, slices.Delete(slices.Clone(i.pending.Indices), at, at+1)
+	c.groups++ // its last group may be gone for a moment
 	p.drop(i)
 	if len(rest.Indices) > 0 {
 		p.put(&item{pending: rest})
 	}
+	c.groups--
 	p.engage(c, one, instantOf(was.At), was.Alloc)
 }
 

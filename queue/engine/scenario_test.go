@@ -27,6 +27,8 @@ import (
 //	reserve root -u ada -n 1 -m a -b 1:00 -e 2:00
 //	sleep 1h
 //	show 1 | why 1 | hub | jobs | events 1
+//	charged 1                               what its attempts were charged: "2: 60 slot-s 30 fGPU-s"
+//	restart                                 the daemon ends, and another one begins on what is stored
 //	db fail,ambiguous                       what becomes of the next commits
 //
 // and after " = " what it must say. A line without it must not fail.
@@ -167,6 +169,10 @@ func (s *site) do(words []string) (string, bool) {
 		return s.jobs(), true
 	case "events":
 		return s.events(args[0]), true
+	case "charged":
+		return s.charged(args[0]), true
+	case "restart":
+		return s.restart()
 	case "db":
 		s.store.fails(strings.Split(args[0], ","))
 		return "", true
@@ -443,4 +449,40 @@ func (s *site) events(id string) string {
 		}
 	}
 	return strings.Join(kinds, " ")
+}
+
+// charged sums up what the stored events charge for an element.
+func (s *site) charged(id string) string {
+	attempts, slots, fgpu := 0, 0.0, 0.0
+	for _, ev := range s.store.log() {
+		if el := elementOf(id); ev.Job != el.Job || ev.Index != el.Index {
+			continue
+		}
+		var c *queue.Charge
+		switch body := ev.Body.(type) {
+		case *queue.Ended:
+			c = body.Charge
+		case *queue.Requeued:
+			c = body.Charge
+		}
+		if c != nil {
+			attempts, slots, fgpu = attempts+1, slots+c.SlotSeconds, fgpu+c.FGPUSeconds
+		}
+	}
+	if attempts == 0 {
+		return "nothing"
+	}
+	return fmt.Sprintf("%d: %.0f slot-s %.0f fGPU-s", attempts, slots, fgpu)
+}
+
+func (s *site) restart() (string, bool) {
+	s.stop()
+	s.checkStored()
+	book, err := s.store.restore()
+	if err != nil {
+		return err.Error(), false
+	}
+	again := newSiteOn(s.t, s.store, book, config())
+	s.e, s.hub, s.ended, s.quit = again.e, again.hub, again.ended, again.quit
+	return "", true
 }
