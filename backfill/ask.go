@@ -43,7 +43,7 @@ func (p *Planner) Has(id queue.JobID) bool { return p.items[id] != nil || len(p.
 // Promised is the start that an element is promised, if it is.
 func (p *Planner) Promised(id queue.ElementID) (time.Time, bool) {
 	for _, pr := range p.promises[id.Job] {
-		if pr.id == id && pr.placed {
+		if pr.id == id && pr.placed && pr.at-p.now < foreseeable {
 			return pr.at.time(p.location), true
 		}
 	}

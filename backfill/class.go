@@ -12,7 +12,7 @@ type class struct {
 	shape  *queue.Shape
 	host   nodes.Request // of one host: all slots, or a full tile
 	spread bool          // may, or must, take several hosts
-	length instant       // how long one may hold what it takes: its run limit
+	length instant       // how long one may hold what it takes: its run limit, or a year without one
 	cands  *candidates
 	groups int // that refer to it
 
@@ -42,7 +42,7 @@ func (p *Planner) classOf(s *queue.Shape) *class {
 }
 
 func newClass(s *queue.Shape) *class {
-	c := &class{shape: s, host: oneHost(s), spread: spreads(s), length: never}
+	c := &class{shape: s, host: oneHost(s), spread: spreads(s), length: year}
 	switch {
 	case s.RunLimit > 0:
 		c.length = instant(s.RunLimit)

@@ -8,6 +8,12 @@ import (
 // instant is a point in time in nanoseconds since 1970. A plan compares times millions of times.
 type instant int64
 
+// year stands for the run limit of what has none. A start that waits for the end of such a one is not told to anybody.
+const year = instant(365 * 24 * time.Hour)
+
+// foreseeable is how far ahead a start is told.
+const foreseeable = year / 2
+
 // never is later than every time: the end of what has no run limit.
 const never instant = math.MaxInt64
 

@@ -21,8 +21,11 @@ func (p *Planner) Explain(shape *queue.Shape) Wait {
 	if pr == nil || !pr.placed {
 		return Wait{Reasons: p.whyNot(c)}
 	}
-	w := Wait{Expected: pr.at.time(p.location)}
-	w.After, w.Known = p.opens(pr)
+	w := Wait{}
+	if pr.at-p.now < foreseeable {
+		w.Expected = pr.at.time(p.location)
+		w.After, w.Known = p.opens(pr)
+	}
 	p.lift(pr) // nobody is in the way of himself
 	p.settle()
 	w.Reasons = p.whyNot(c)
@@ -82,10 +85,11 @@ func (p *Planner) whyNot(c *class) []queue.Reason {
 	if c.spread {
 		need = one
 	}
-	free, rooms := 0, 0
-	fits := func(n *nodes.Node, hosts int) {
+	free, bare, rooms := 0, 0, 0 // slots with the promises, and without
+	fits := func(now, later *nodes.Node, hosts int) {
 		if c.spread {
-			free += hosts * roomOn(n, &one, tile)
+			free += hosts * roomOn(later, &one, tile)
+			bare += hosts * roomOn(now, &one, tile)
 			rooms += hosts
 		}
 	}
@@ -100,7 +104,7 @@ func (p *Planner) whyNot(c *class) []queue.Reason {
 		if m := k.node.Fit(need); m != nil {
 			why.add(m, hosts...)
 		} else {
-			fits(k.node, len(hosts))
+			fits(k.node, k.node, len(hosts))
 		}
 	}
 	for _, h := range p.hosts {
@@ -115,16 +119,18 @@ func (p *Planner) whyNot(c *class) []queue.Reason {
 		if !n.Fits(&need) || c.spread && roomOn(n, &one, tile) < min(tile, h.node.Slots-h.node.UsedSlots) {
 			why.note(atReserved, []*host{h})
 		}
-		if n.Fits(&need) {
-			fits(n, 1)
-		}
+		fits(h.node, n, 1)
 	}
-	if c.spread {
-		why.spread(rooms, c.shape.Slots, min(free, c.shape.Slots-1))
+	if c.spread && (bare < c.shape.Slots || why.byKind[atReserved].hosts == 0) {
+		why.spread(rooms, c.shape.Slots, min(bare, c.shape.Slots-1))
 	}
 	out := why.list(need, cands.count)
-	if len(out) == 0 && c.shape.PerHost > 0 && free < c.shape.Slots+tile {
-		out = []queue.Reason{{Kind: queue.ReasonSlots, Hosts: rooms,
+	switch {
+	case len(out) > 0 || !c.spread:
+	case free < c.shape.Slots:
+		return []queue.Reason{{Kind: queue.ReasonReserved, Hosts: rooms, Text: reservedText}}
+	case c.shape.PerHost > 0:
+		return []queue.Reason{{Kind: queue.ReasonSlots, Hosts: rooms,
 			Text: fmt.Sprintf("Not enough hosts with %d free slots (span[ptile]) for %d", tile, c.shape.Slots)}}
 	}
 	return out
@@ -186,7 +192,7 @@ func (p *Planner) WhyJob(id queue.JobID) []queue.Reason {
 		return nil
 	}
 	for _, l := range g.limits {
-		if l.left(g.promise, p.now.plus(g.class.length)) < l.amount(g.class.shape.Slots) {
+		if l.left(g.promise, p.now, p.now.plus(g.class.length), p.now) < l.amount(g.class.shape.Slots) {
 			return []queue.Reason{{Kind: queue.ReasonQueueLimit,
 				Text: fmt.Sprintf("A limit of %d is reached: %d run, and starts are promised under it", l.Max, l.used)}}
 		}

@@ -61,8 +61,8 @@ func Expect(s *Snapshot, starts int) *Forecast {
 		if len(turns) > 0 {
 			next = min(next, turns[0])
 		}
-		if next == never {
-			return f
+		if next-instantOf(s.Now) >= foreseeable {
+			return f // it waits for what has no run limit
 		}
 		p.now = next
 		for len(ends) > 0 && ends[0].at <= next {

@@ -18,8 +18,11 @@ type host struct {
 	// claims are the promises and windows that hold something here at a later time. A host with claims is looked
 	// at by itself: what is free now may not be free for long enough.
 	claims int
-	kind   *kind // the hosts that are in the same state; nil with claims, or when nothing may start here
-	stale  bool  // the state has changed since kind was found
+	// parts are those of it that advance reservations have; whole is the host that this is a part of, or nil.
+	parts []*host
+	whole *host
+	kind  *kind // the hosts that are in the same state; nil with claims, or when nothing may start here
+	stale bool  // the state has changed since kind was found
 
 	worst nodes.Node // see over
 	gpus  []nodes.Amount
@@ -57,6 +60,31 @@ func (h *host) emptied() *nodes.Node {
 		h.empty.Alive, h.empty.Closed = true, false
 	}
 	return h.empty
+}
+
+// present says whether r fits what is really free now. On a part of a node that also depends on what runs on the rest of
+// it: it may have begun before the advance reservation was made, or be over its limit.
+func (h *host) present(r *nodes.Request) bool {
+	if h.node.State() != nodes.Up || !h.node.Fits(r) {
+		return false
+	}
+	if h.whole == nil {
+		return true
+	}
+	all := h.whole.node.Clone()
+	for _, part := range h.whole.parts {
+		n := part.node
+		all.UsedSlots, all.UsedMemory, all.Holders = all.UsedSlots+n.UsedSlots, all.UsedMemory+n.UsedMemory, all.Holders+n.Holders
+		all.UsedConsumables = all.UsedConsumables.Plus(n.UsedConsumables)
+		for i := range n.GPUs {
+			for k := range all.GPUs {
+				if all.GPUs[k].UUID == n.GPUs[i].UUID {
+					all.GPUs[k].Used += n.GPUs[i].Used
+				}
+			}
+		}
+	}
+	return all.Fits(r)
 }
 
 // over is h with the most that will be held of each thing in [from, to), in a node that is only valid until

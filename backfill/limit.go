@@ -6,6 +6,7 @@ type Limit struct {
 	Elements bool // counts elements, not slots
 
 	used     int
+	running  map[*running]struct{}
 	promised []*promise // promised starts under this limit
 }
 
@@ -16,29 +17,51 @@ func (l *Limit) amount(slots int) int {
 	return slots
 }
 
-// left is what may still be held until ends: whoever ends after a promised start leaves it what it needs.
-func (l *Limit) left(except *promise, ends instant) int {
+// left is what may still be held from..to, but for one promise: what runs counts until its end, and whoever ends after a
+// promised start leaves it what it needs. At a time to come only what still runs then counts.
+func (l *Limit) left(except *promise, from, to, now instant) int {
 	left := l.Max - l.used
+	if from > now {
+		for r := range l.running {
+			if r.ends <= from {
+				left += l.amount(r.slots)
+			}
+		}
+	}
 	for _, pr := range l.promised {
-		if pr != except && pr.at < ends {
+		if pr != except && pr.at < to && pr.at.plus(pr.group.class.length) > from {
 			left -= l.amount(pr.group.class.shape.Slots)
 		}
 	}
 	return left
 }
 
-// withinLimits says whether one more element of g may run until ends.
-func (g *group) withinLimits(ends instant) bool {
+// withinLimits says whether one more element of g may run from..to.
+func (g *group) withinLimits(from, to, now instant) bool {
 	for _, l := range g.limits {
-		if l.left(g.promise, ends) < l.amount(g.class.shape.Slots) {
+		if l.left(g.promise, from, to, now) < l.amount(g.class.shape.Slots) {
 			return false
 		}
 	}
 	return true
 }
 
-func count(limits []*Limit, slots, sign int) {
-	for _, l := range limits {
-		l.used += sign * l.amount(slots)
+// mayStart says whether its limits let one more element of g run from now on.
+func (p *Planner) mayStart(g *group) bool {
+	return g.withinLimits(p.now, p.now.plus(g.class.length), p.now)
+}
+
+// count counts r under its limits, or no more.
+func (r *running) count(sign int) {
+	for _, l := range r.limits {
+		l.used += sign * l.amount(r.slots)
+		if sign < 0 {
+			delete(l.running, r)
+			continue
+		}
+		if l.running == nil {
+			l.running = map[*running]struct{}{}
+		}
+		l.running[r] = struct{}{}
 	}
 }

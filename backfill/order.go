@@ -24,6 +24,7 @@ type facts struct {
 	length    float64 // how long elements like it run as a rule
 	version   uint64  // of the user's history when length was worked out
 	size      float64 // slots, or the share of all GPUs in slots if that is more
+	share     float64 // of the cluster: size by all slots
 	met       float64 // how long the cluster would have taken for what waited when it was submitted
 	user      *user
 }
@@ -45,9 +46,7 @@ func (f *facts) estimate(p *Predictor, g *group) {
 		return
 	}
 	f.version = p.version(g.user)
-	if t := p.typical(g.user, g.class.shape); t > 0 {
-		f.length = t
-	}
+	f.length = p.typical(g.user, g.class.shape)
 }
 
 // longest stands for the run limit of what has none: a year.
@@ -106,20 +105,21 @@ type Weighted struct {
 	changing
 	FairShare float64 // of Planner.Share, which must then be from 0 to 1
 	Age       float64 // of the wait in shares of Guard, at most 1
-	Size      float64 // of the size n in slots: n/(n+1), so that large ones come first
+	Size      float64 // of the size n in slots: 1/n, so that small ones come first
 	// Response is the weight of x/(1+x), where x is by how much the element suffers from its wait:
 	//
-	//	x = (wait + 1000 s) / (length √size) · (1 + (wait / ¾ Guard)²)
+	//	x = (wait + 900 s) / (length √size) · (1 + (wait / 0.8 Guard)²)
 	//
 	// The length is how long elements like it run as a rule (Predictor), or else the run limit.
 	Response float64
-	// Guard is how long at least an element waits before it comes before all others: Guard + 1½ run limits + a third of
-	// the time that the cluster would have taken for what waited when it was submitted. 0 means that none ever does.
+	// Guard says how long an element waits before it comes before all others: Guard, or half of it for one that needs
+	// the whole cluster, and 1½ run limits, and a third of the time that the cluster would have taken for what waited
+	// when it was submitted. 0 means that none ever does.
 	Guard time.Duration
 }
 
 // Responsive is the default order. See doc.go for how it was found.
-var Responsive Order = Weighted{Response: 1, Guard: 48 * time.Hour}
+var Responsive Order = Weighted{Response: 1, Guard: 60 * time.Hour}
 
 // longestGuarded bounds the run limit in the guard, for elements that have none or an absurd one: a week.
 const longestGuarded = 7 * 24 * 3600
@@ -129,13 +129,13 @@ func (w Weighted) key(f *facts, now instant) float64 {
 	if guard <= 0 {
 		guard = math.Inf(1)
 	}
-	if wait > guard+1.5*min(f.limit, longestGuarded)+f.met/3 {
+	if wait > guard*(1-f.share/2)+1.5*min(f.limit, longestGuarded)+f.met/3 {
 		return aged - 1/(1+wait)
 	}
-	key := w.FairShare*f.user.share + w.Age*min(wait/guard, 1) + w.Size*f.size/(f.size+1)
+	key := w.FairShare*f.user.share + w.Age*min(wait/guard, 1) + w.Size/max(f.size, 1)
 	if w.Response > 0 {
-		soft := wait / (0.75 * guard)
-		x := (wait + 1000) / (max(f.length, 1) * math.Sqrt(f.size)) * (1 + soft*soft)
+		soft := wait / (0.8 * guard)
+		x := (wait + 900) / (max(f.length, 1) * math.Sqrt(f.size)) * (1 + soft*soft)
 		key += w.Response * x / (1 + x)
 	}
 	return key

@@ -13,7 +13,7 @@ func (p *Planner) Add(j Pending) {
 	c.groups++ // its last group may be gone for a moment
 	j.Shape = c.shape
 	for _, pr := range slices.Clone(p.promises[j.Job]) {
-		if i := slices.Index(j.Indices, pr.id.Index); i >= 0 && pr.group.class == c {
+		if i := slices.Index(j.Indices, pr.id.Index); i >= 0 && p.keeps(pr, c, &j) {
 			j.Indices = slices.Delete(slices.Clone(j.Indices), i, i+1)
 		} else {
 			p.forget(pr)
@@ -28,6 +28,19 @@ func (p *Planner) Add(j Pending) {
 	if c.groups--; c.groups == 0 {
 		delete(p.classes, *c.shape)
 	}
+}
+
+// keeps says whether a promise still holds for j as it is now, and takes over its place in the order.
+func (p *Planner) keeps(pr *promise, c *class, j *Pending) bool {
+	g := pr.group
+	if g.class != c || g.user != j.User || !slices.Equal(g.limits, j.Limits) {
+		return false
+	}
+	p.unlist(g)
+	one := &g.head().pending
+	one.Position, one.Moved, one.Submitted = j.Position, j.Moved, j.Submitted
+	p.list(g)
+	return true
 }
 
 // recount counts the work of j instead of what waited of it before.

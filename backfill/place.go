@@ -94,7 +94,7 @@ func (p *Planner) placeWhole(c *class) (alloc []nodes.Allocation, room bool) {
 		best.offer(h, p.cost(c, k))
 	}
 	for _, h := range p.claimed {
-		if !cands.has(h) || h.node.State() != nodes.Up || !h.node.Fits(r) {
+		if !cands.has(h) || !h.present(r) {
 			continue
 		}
 		room = true
@@ -229,7 +229,7 @@ func (p *Planner) placeSpread(c *class) (alloc []nodes.Allocation, short, bare i
 	}
 	free := total
 	for i, h := range p.claimed {
-		if !cands.has(h) || h.node.State() != nodes.Up || !h.node.Fits(&one) {
+		if !cands.has(h) || !h.present(&one) {
 			continue
 		}
 		free += roomOn(h.node, &one, tile)
@@ -315,7 +315,7 @@ func (p *Planner) most(c *class, g *group) int {
 	most := c.shape.MaxSlots
 	for _, l := range g.limits {
 		if !l.Elements {
-			most = min(most, l.left(g.promise, p.now.plus(c.length)))
+			most = min(most, l.left(g.promise, p.now, p.now.plus(c.length), p.now))
 		}
 	}
 	return most
@@ -340,8 +340,9 @@ func (p *Planner) placeSlots(c *class, most int) []nodes.Allocation {
 
 // roomFor is how many slots an element of c could have now, if it asked for so many; at least what it needs.
 func (p *Planner) roomFor(c *class, slots int) int {
-	one, tile := c.slotOf()
-	if tile = slots; c.shape.PerHost > 0 {
+	one, _ := c.slotOf()
+	tile := slots
+	if c.shape.PerHost > 0 {
 		tile = min(c.shape.PerHost, slots)
 	}
 	cands := p.candidatesOf(c)

@@ -64,7 +64,9 @@ func (p *Planner) serve(plan *Plan) {
 	}
 	p.blocker = nil
 	p.sequence.begin(p)
-	for protected := 0; protected < max(p.policy.Protected, 1); {
+	most := max(p.policy.Protected, 1)
+	mostFar := min(most, 64) + 3
+	for protected, far := 0, 0; protected < most && (far < mostFar || most == All); {
 		g := p.sequence.next()
 		if g == nil {
 			break
@@ -78,11 +80,12 @@ func (p *Planner) serve(plan *Plan) {
 			}
 			ahead--
 			if p.keep(plan, g) {
-				protected++
+				p.protect(g.promise, &protected, &far)
+				p.served(g, g.promise.alloc)
 			}
 			continue
 		}
-		if !g.withinLimits(p.now.plus(g.class.length)) || !p.possible(g.class) {
+		if !p.mayStart(g) || !p.possible(g.class) {
 			continue
 		}
 		if ahead > 0 && p.policy.Protected > 0 {
@@ -95,8 +98,8 @@ func (p *Planner) serve(plan *Plan) {
 			p.blocker = g // nothing passes it
 			return
 		}
-		if p.promiseTo(g) != nil {
-			protected++
+		if pr := p.promiseTo(g, far < mostFar); pr != nil {
+			p.protect(pr, &protected, &far)
 		}
 	}
 	p.withdrawUnseen()
@@ -112,7 +115,7 @@ func (p *Planner) serve(plan *Plan) {
 	behind.narrow(may)
 	started, refused := false, 0
 	for g := behind.next(); g != nil; g = behind.next() {
-		if g.promise != nil || g.class.refused == p.room || !g.withinLimits(p.now.plus(g.class.length)) {
+		if g.promise != nil || g.class.refused == p.room || !p.mayStart(g) {
 			continue
 		}
 		if p.exhausted(plan) {
@@ -144,8 +147,27 @@ func (p *Planner) endOf(c *class) instant {
 	return p.now.plus(c.length)
 }
 
+// told is endOf as others are told it: never, for what has no end.
+func (p *Planner) told(c *class) time.Time {
+	if c.shape.RunLimit <= 0 && c.shape.Reservation == "" {
+		return time.Time{}
+	}
+	return p.endOf(c).time(p.location)
+}
+
 // many classes refused one after the other after a start say that it is worth leaving out all that cannot start.
 const many = 8
+
+// protect counts a promise. One that waits for the end of what has no run limit keeps others from passing it where it
+// waits, but does not take the place of one whose start can be told. Of those there are a few more at most: where nobody
+// has a run limit, everyone who waits has such a one.
+func (p *Planner) protect(pr *promise, protected, far *int) {
+	if pr.at-p.now < foreseeable {
+		*protected++
+	} else {
+		*far++
+	}
+}
 
 func (p *Planner) exhausted(plan *Plan) bool {
 	if p.policy.MaxLooks > 0 && plan.Looks >= p.policy.MaxLooks || p.policy.MaxStarts > 0 && len(plan.Starts) >= p.policy.MaxStarts {
@@ -159,7 +181,7 @@ func (p *Planner) exhausted(plan *Plan) bool {
 func (p *Planner) keep(plan *Plan, g *group) bool {
 	pr := g.promise
 	pr.seen = p.plans
-	if !g.withinLimits(pr.at.plus(g.class.length)) {
+	if at := max(pr.at, p.now); !g.withinLimits(at, at.plus(g.class.length), p.now) {
 		p.withdraw(pr)
 		return false
 	}
@@ -227,11 +249,8 @@ func (p *Planner) start(plan *Plan, g *group) bool {
 	id := i.id()
 	p.waiting -= work(c.shape, 1)
 	p.begin(Running{ID: id, Alloc: alloc, Window: c.shape.Reservation, User: g.user, Limits: g.limits}, p.endOf(c))
-	if p.Started != nil {
-		p.Started(g.user, c.shape, alloc)
-		p.refresh(g.user, p.user(g.user))
-	}
-	plan.Starts = append(plan.Starts, Start{ID: id, Shape: c.shape, Alloc: alloc, Ends: p.endOf(c).time(p.location)})
+	p.served(g, alloc)
+	plan.Starts = append(plan.Starts, Start{ID: id, Shape: c.shape, Alloc: alloc, Ends: p.told(c)})
 	if pr := g.promise; pr != nil {
 		p.unpromise(pr)
 		return true

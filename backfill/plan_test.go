@@ -339,7 +339,7 @@ func TestReasonsAreForPeople(t *testing.T) {
 			running 1 on a:1 b:1 c:1 d:1 e:1 f:1
 			job 2`, []string{"slots 6 [a b c d e] Not enough job slot(s): needs 1 on one host, the freest has 0"}},
 	} {
-		played := play(t, c.name, c.text)
+		played := run(t, c.name, c.text)
 		played.plan()
 		var got []string
 		for _, r := range played.p.Explain(played.jobs[played.order[len(played.order)-1]].Shape).Reasons {

@@ -18,7 +18,8 @@ type Planner struct {
 	// Share says how much a user deserves to be served, more first. It is asked when a plan begins, and for a user of
 	// whom something has started in it.
 	Share func(user string) float64
-	// Started, if not nil, is told of each start in a plan, so that Share can count it at once (openpbs#1661).
+	// Started, if not nil, is told in each plan of whatever starts, or is promised a start, so that Share can count it for
+	// the rest of that plan (openpbs#1661).
 	Started func(user string, s *queue.Shape, alloc []nodes.Allocation)
 	// Predictor, if not nil, estimates run times for orders that use them.
 	Predictor *Predictor
@@ -112,6 +113,10 @@ func (p *Planner) sequenceOf(o Order, which int) sequence {
 // PutNode adds a node, or takes over the inventory and the state of one that is there. What is held on it is
 // what Begin and End say; n is kept and changed.
 func (p *Planner) PutNode(n *nodes.Node) {
+	windows := p.windowsOn(n.ID)
+	for _, w := range windows { // they are put there again
+		p.RemoveWindow(w.ID)
+	}
 	h := p.byID[hostKey{n.ID, ""}]
 	n.UsedSlots, n.UsedMemory, n.UsedConsumables, n.Holders, n.Taken = 0, 0, "", 0, false
 	for i := range n.GPUs {
@@ -128,7 +133,7 @@ func (p *Planner) PutNode(n *nodes.Node) {
 		p.lost = p.lost || len(p.promises) > 0
 	}
 	p.Reselect()
-	for _, w := range p.windowsOn(n.ID) {
+	for _, w := range windows {
 		p.PutWindow(w)
 	}
 }
@@ -162,13 +167,16 @@ func (p *Planner) rebuild(h *host) {
 
 // RemoveNode forgets a node. What was held on it must have ended.
 func (p *Planner) RemoveNode(id nodes.ID) {
-	for _, w := range p.windowsOn(id) {
-		w.Shares = slices.DeleteFunc(slices.Clone(w.Shares), func(a nodes.Allocation) bool { return a.Node == id })
-		p.PutWindow(w)
+	windows := p.windowsOn(id)
+	for _, w := range windows {
+		p.RemoveWindow(w.ID)
 	}
 	if h := p.byID[hostKey{id, ""}]; h != nil {
 		p.removeHost(h)
 		p.Reselect()
+	}
+	for _, w := range windows { // should the node come back
+		p.PutWindow(w)
 	}
 }
 
@@ -205,7 +213,16 @@ func (p *Planner) Begin(r Running, now time.Time) {
 		p.lost = p.lost || later
 	}
 	p.now = max(p.now, instantOf(now))
-	p.begin(r, instantOf(r.Ends))
+	p.begin(r, p.unlimited(instantOf(r.Ends)))
+}
+
+// unlimited is the end that is planned with for what has no run limit: a year from now. With no end at all, whoever
+// needs its place could be promised nothing, and would be passed for ever (flux-sched#197).
+func (p *Planner) unlimited(ends instant) instant {
+	if ends == never {
+		return p.now.plus(year)
+	}
+	return ends
 }
 
 func (p *Planner) begin(r Running, ends instant) {
@@ -225,7 +242,7 @@ func (p *Planner) begin(r Running, ends instant) {
 		h.line.add(&x.holds[i], p.now)
 		p.touch(h)
 	}
-	count(x.limits, x.slots, 1)
+	x.count(1)
 	p.running[r.ID] = x
 }
 
@@ -260,7 +277,7 @@ func (p *Planner) Expire(id queue.ElementID, now time.Time) {
 
 // release frees what r holds.
 func (p *Planner) release(r *running, now instant) {
-	count(r.limits, r.slots, -1)
+	r.count(-1)
 	for i := range r.holds {
 		x := &r.holds[i]
 		h := x.host
@@ -277,12 +294,15 @@ func (p *Planner) release(r *running, now instant) {
 
 // free notes that something of h is free that was not.
 func (p *Planner) free(h *host) {
-	if len(p.freed) == maxFreed {
+	if len(p.freed) >= maxFreed {
 		half := maxFreed / 2
 		p.freed = append(p.freed[:0], p.freed[half:]...)
 		p.before += half
 	}
 	p.freed = append(p.freed, h)
+	for _, part := range h.parts {
+		p.freed = append(p.freed, part)
+	}
 }
 
 // maxFreed bounds how many freed hosts are remembered; a class not looked at for longer looks everywhere.

@@ -57,22 +57,20 @@ func (r *recent) add(seconds float64) {
 	r.n++
 }
 
-// means are the mean and the harmonic mean of what is remembered, each run cut at limit (0: none); 0 if there is none.
-func (r *recent) means(limit float64) (mean, harmonic float64) {
-	n := min(r.n, remembered)
-	if n == 0 {
-		return 0, 0
-	}
-	sum, inverse := 0.0, 0.0
-	for _, s := range r.ran[:n] {
+// sums adds up what is remembered, each run cut to [shortest, limit] (0: none), and the inverses.
+func (r *recent) sums(limit float64) (n, sum, inverse float64) {
+	for _, s := range r.ran[:min(r.n, remembered)] {
 		if limit > 0 {
 			s = min(s, limit)
 		}
-		sum += s
-		inverse += 1 / s
+		s = max(s, shortest)
+		n, sum, inverse = n+1, sum+s, inverse+1/s
 	}
-	return sum / float64(n), float64(n) / inverse
+	return n, sum, inverse
 }
+
+// shortest is the run time, in seconds, below which a wait hurts no more: that of the bounded slowdown.
+const shortest = 10
 
 // NewPredictor knows nothing yet.
 func NewPredictor() *Predictor { return &Predictor{users: map[string]*runs{}} }
@@ -115,30 +113,37 @@ func (u *runs) forget() {
 // Estimate is how long an element of user's is expected to run: until its limit, when nothing is known of the user; 0
 // when it has no limit either.
 func (p *Predictor) Estimate(user string, s *queue.Shape) time.Duration {
-	mean, _ := p.means(user, s)
-	if mean == 0 {
+	u := p.users[user]
+	if u == nil {
 		return s.RunLimit
 	}
-	return time.Duration(mean * float64(time.Second))
+	r := u.forms[formOf(s)]
+	if r == nil {
+		r = &u.last
+	}
+	n, sum, _ := r.sums(s.RunLimit.Seconds())
+	return time.Duration(sum / n * float64(time.Second))
 }
 
 // typical is how long elements like this one of user's run as a rule, in seconds, between the mean and the many short
-// ones: the geometric mean of the mean and the harmonic mean. 0 when nothing is known.
+// ones: the geometric mean of the mean and the harmonic mean. The run limit counts like one run in the harmonic mean of the
+// user's runs, and that mean like three runs in that of the shape's, so that one short run does not decide it.
 func (p *Predictor) typical(user string, s *queue.Shape) float64 {
-	mean, harmonic := p.means(user, s)
-	return math.Sqrt(mean * harmonic)
-}
-
-func (p *Predictor) means(user string, s *queue.Shape) (mean, harmonic float64) {
+	limit := float64(longest)
+	if s.RunLimit > 0 {
+		limit = max(s.RunLimit.Seconds(), shortest)
+	}
 	u := p.users[user]
 	if u == nil {
-		return 0, 0
+		return limit
 	}
-	limit := s.RunLimit.Seconds()
+	n, sum, inverse := u.last.sums(s.RunLimit.Seconds())
+	mean, inverse := sum/n, (1/limit+inverse)/(1+n)
 	if r := u.forms[formOf(s)]; r != nil {
-		return r.means(limit)
+		m, own, ownInverse := r.sums(s.RunLimit.Seconds())
+		mean, inverse = own/m, (3*inverse+ownInverse)/(3+m)
 	}
-	return u.last.means(limit)
+	return math.Sqrt(mean / inverse)
 }
 
 // version changes when estimates for user may have.

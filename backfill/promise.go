@@ -19,11 +19,11 @@ type promise struct {
 	seen   uint64
 }
 
-// promiseTo gives the head element of g the earliest start there is; nil when there is none, because what is in its
-// way has no run limit, or when a limit would be in its way by then.
-func (p *Planner) promiseTo(g *group) *promise {
+// promiseTo gives the head element of g the earliest start there is; nil when there is none that can be
+// told (unless far ones are wanted too), or when a limit would be in its way by then.
+func (p *Planner) promiseTo(g *group, far bool) *promise {
 	at, alloc := p.earliest(g.class)
-	if alloc == nil || !g.withinLimits(at.plus(g.class.length)) {
+	if alloc == nil || !far && at-p.now >= foreseeable || !g.withinLimits(at, at.plus(g.class.length), p.now) {
 		return nil
 	}
 	i := g.head()
@@ -36,7 +36,17 @@ func (p *Planner) promiseTo(g *group) *promise {
 	g.class.groups--
 	pr := p.engage(g.class, one, at, alloc)
 	pr.seen = p.plans
+	p.served(pr.group, alloc)
 	return pr
+}
+
+// served tells that an element starts or is promised a start, so that its user's share counts it in the rest of this
+// plan (openpbs#1661).
+func (p *Planner) served(g *group, alloc []nodes.Allocation) {
+	if p.Started != nil {
+		p.Started(g.user, g.class.shape, alloc)
+		p.refresh(g.user, p.user(g.user))
+	}
 }
 
 // engage promises this start to an element, which is in no group.

@@ -8,6 +8,8 @@ import (
 	"fairslice/queue"
 )
 
+const reservedText = "Job slots are reserved for a job before it"
+
 // maxNamed bounds how many hosts a reason names.
 const maxNamed = 5
 
@@ -23,8 +25,6 @@ type refused struct {
 	what  string
 	text  string
 }
-
-func newReasons() *reasons { return &reasons{} }
 
 // order in which reasons are given: the one that the user can wait for first.
 var order = [...]queue.ReasonKind{
@@ -112,7 +112,7 @@ func (r *reasons) list(need nodes.Request, cands int) []queue.Reason {
 func (x *refused) describe(k queue.ReasonKind, need nodes.Request) string {
 	switch k {
 	case queue.ReasonReserved:
-		return "Job slots are reserved for a job before it"
+		return reservedText
 	case queue.ReasonSlots:
 		return fmt.Sprintf("Not enough job slot(s): needs %d on one host, the freest has %d", need.Slots, x.best)
 	case queue.ReasonMemory:

@@ -41,8 +41,8 @@ func TestBackfillScenarios(t *testing.T) {
 			nodes a=8
 			running 9 on a:2 ends 1h
 			job 1 slots=2,5 limit=1h ; job 2 slots=1,9 limit=1h
-			= start 1 on a
-			= start 2 on a
+			= start 1 on a:5
+			= start 2 on a:1
 			at 30m end 9 ; job 3 slots=3,9
 			= reserve 3 at 1h on a
 			= wait 3 slots ~1h`},
@@ -50,7 +50,7 @@ func TestBackfillScenarios(t *testing.T) {
 			nodes a=4 b=4
 			running 1 on a:4 ends 10m
 			job 2 slots=6 limit=1h ; job 3 slots=1,4 limit=9h
-			= start 3 on b
+			= start 3 on b:2
 			= reserve 2 at 10m on a b
 			= wait 2 slots ~10m`},
 		// Slurm 1750 (54b258ecda): a job held while the planner worked started all the same.
@@ -76,8 +76,7 @@ func TestBackfillScenarios(t *testing.T) {
 			job 2 slots=2 limit=876000h onehost ; job 3 limit=1752000h ; job 4 slots=1 limit=876000h on=a
 			= start 3 on b
 			= start 4 on a
-			= reserve 2 at 876000h on a
-			= wait 2 slots ~876000h`},
+			= wait 2 slots`},
 		// openpbs#2518: "run at year 13429", found after 205,167 s.
 		{"B13: whom a limit keeps holds no promise, whatever it would need, and returns when the limit lets it", `
 			nodes a=4 ; limit u=2
@@ -459,5 +458,13 @@ func TestLimitsAndShapes(t *testing.T) {
 			= 1h start 4`},
 	} {
 		play(t, c.name, c.text)
+	}
+}
+
+// KAI#49: the memory that comes with a part of a GPU is that part of it: 8 GiB are 2 fGPU here, and 0.5 is asked for.
+func TestAFractionComesWithItsMemory(t *testing.T) {
+	c := run(t, "KAI#49", "nodes a=8,gpu=1x200 ; job 1 fgpu=0.5 ; at 1m")
+	if got := c.starts[0].start.Alloc[0].Slices[0].Memory; got != 2*gib {
+		t.Errorf("0.5 fGPU of 2 in 8 GiB come with %d bytes", got)
 	}
 }

@@ -140,7 +140,7 @@ func (s *heaped) begin(p *Planner) {
 			continue
 		}
 		if s.sized != p.inventory {
-			e.facts.size = p.size(e.group.class.shape)
+			e.facts.size, e.facts.share = p.size(e.group.class.shape)
 		}
 		if f := &e.facts; s.p.Predictor != nil && f.version != f.user.version {
 			f.estimate(s.p.Predictor, e.group)
@@ -224,7 +224,8 @@ func (s *heaped) insert(g *group) {
 	head := g.items[0]
 	e := &s.entries[at]
 	*e = entry{group: g, moved: head.pending.Moved, version: e.version + 1, priority: int32(head.pending.Shape.Priority), position: head.pending.Position, id: head.id()}
-	e.facts = facts{submitted: instantOf(head.pending.Submitted), met: head.pending.Met.Seconds(), size: s.p.size(head.pending.Shape), user: s.p.user(g.user)}
+	e.facts = facts{submitted: instantOf(head.pending.Submitted), met: head.pending.Met.Seconds(), user: s.p.user(g.user)}
+	e.facts.size, e.facts.share = s.p.size(head.pending.Shape)
 	e.facts.estimate(s.p.Predictor, g)
 	if s.p.planning {
 		s.push(place{s.order.key(&e.facts, s.p.now), e.position, e.id, e.priority, e.version, at})

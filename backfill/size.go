@@ -32,13 +32,14 @@ func (p *Planner) total() *total {
 }
 
 // size is how large an element of s is in slots: those it takes, or as many as its share of all GPUs would be, if that is
-// more.
-func (p *Planner) size(s *queue.Shape) float64 {
-	size, t := float64(s.Slots), p.total()
+// more; and what share of all slots that is.
+func (p *Planner) size(s *queue.Shape) (size, share float64) {
+	t := p.total()
+	size = float64(s.Slots)
 	if t.fgpu > 0 && !s.Host.GPU.Zero() {
 		size = max(size, float64(p.fgpuOf(s))/float64(t.fgpu)*float64(t.slots))
 	}
-	return size
+	return size, min(size/float64(max(t.slots, 1)), 1)
 }
 
 // fgpuOf is about how much GPU an element of s takes.

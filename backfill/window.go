@@ -73,6 +73,8 @@ func (p *Planner) reserve(w *window, share nodes.Allocation) {
 	all.from, all.to = free, never
 	part.line.add(&all, p.now)
 	p.claim(h, 1)
+	part.whole = h
+	h.parts = append(h.parts, part)
 	p.addHost(part)
 	p.settle()
 	p.claim(part, 1)
@@ -102,6 +104,7 @@ func (p *Planner) dropWindow(id string) (moved []Running) {
 	}
 	for _, s := range w.Shares {
 		if h := p.byID[hostKey{s.Node, id}]; h != nil {
+			h.whole.parts = slices.DeleteFunc(h.whole.parts, func(x *host) bool { return x == h })
 			p.removeHost(h)
 		}
 		if h := p.byID[hostKey{s.Node, ""}]; h != nil {

@@ -23,7 +23,7 @@ type Scheduler struct {
 type Weights struct {
 	FairShare float64 `toml:"fairshare"` // the fair-share factor of the job's user
 	Age       float64 `toml:"age"`       // time waited
-	XFactor   float64 `toml:"xfactor"`   // time waited and limit, by the limit
+	XFactor   float64 `toml:"xfactor"`   // how much its wait costs the job, by the time that it runs
 	Size      float64 `toml:"size"`      // smallness
 }
 
@@ -46,12 +46,13 @@ var (
 func newScheduler() Scheduler {
 	return Scheduler{
 		Order:        "default",
-		AgeGuard:     20 * time.Hour,
+		AgeGuard:     60 * time.Hour,
 		HalfLife:     7 * 24 * time.Hour,
 		GPUWeight:    AutoGPUWeight,
 		Placement:    "fragmentation",
 		MaxStarts:    2000,
-		MaxForecasts: 64,
+		MaxForecasts: 10_000,
+		Predict:      true,
 	}
 }
 

@@ -68,10 +68,13 @@ func running(t *testing.T) *cluster {
 	return theCluster.c
 }
 
-// extra is what the scripts need beside the defaults: the state directory, and two administrators.
+// extra is what the scripts need beside the defaults: the state directory, and two administrators. Placement is best fit,
+// because the default one learns from what was submitted before, so that a transcript would depend on those before it.
 const extra = `cluster = "lab"
 time_zone = "UTC"
 admins = [%[2]q, %[3]q]
+[scheduler]
+placement = "best-fit"
 [[queue]]
 name = "normal"
 description = "For jobs that say no queue."

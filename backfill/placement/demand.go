@@ -12,6 +12,7 @@ const (
 	offers      = 8    // requests for a fraction that a started GPU can choose from
 	groupWeight = 0.2  // of whole GPUs on a node that cannot take a request for several
 	priceWeight = 0.2  // of a GPU of a model, in parts of its constrained demand over its supply
+	startWeight = 0.1  // of a whole GPU that a fraction starts
 	packWeight  = 1e-2 // of filling a node up: decides between nodes that are equal otherwise
 )
 

@@ -15,6 +15,7 @@ import (
 //     slots stranded for lack of memory, in the same way,
 //   - whole GPUs on nodes that cannot take the requests for several,
 //   - the price of a scarce model,
+//   - whole GPUs started for a fraction: who asks for whole ones later finds them,
 //
 // and a little that prefers to fill a node up. Before anything is observed it is a best fit. See doc.go.
 func Fragmentation(mix *Mix) Policy {
@@ -82,6 +83,9 @@ func (f *fragmentation) score(n *nodes.Node, r *nodes.Request, p *pick) float64 
 		after.gpus -= float64(a) / float64(g.Capacity)
 		if g.Whole() {
 			after.whole--
+			if a < g.Capacity {
+				cost += startWeight
+			}
 		}
 		cost += d.wasteOf(g.Free()-a, g.Capacity) - d.wasteOf(g.Free(), g.Capacity)
 	}

@@ -16,6 +16,8 @@ type Options struct {
 	// Nodes are the machine, with nothing on them. Machine makes that of a trace.
 	Nodes  []*nodes.Node
 	Policy backfill.Policy
+	// Predict estimates run times from what has ended, for orders that use them.
+	Predict bool
 	// Progress, when given, is told now and then how many tasks have ended; Stop, when given, is asked then, and
 	// its error ends the replay.
 	Progress func(done, all int)
@@ -97,6 +99,9 @@ func newReplay(tasks []Task, o *Options) *replay {
 	r.share = newFairShare(tasks, r.users)
 	r.planner = backfill.New(o.Policy)
 	r.planner.Share = r.share.of
+	if o.Predict {
+		r.planner.Predictor = backfill.NewPredictor()
+	}
 	for _, n := range o.Nodes {
 		r.planner.PutNode(n)
 	}
@@ -160,6 +165,9 @@ func (r *replay) step(now int64) {
 	for _, e := range r.ending {
 		t := &r.tasks[e.task]
 		r.share.charge(e.task, t.Run*t.Procs)
+		if p := r.planner.Predictor; p != nil {
+			p.Observe(r.users[e.task], r.shapes[e.task], seconds(t.Run))
+		}
 		r.planner.End(element(e.task), clock)
 		r.plan(now, clock)
 	}

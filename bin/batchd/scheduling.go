@@ -17,11 +17,8 @@ import (
 // scheduling is what the engine needs of [scheduler].
 func scheduling(s *etc.Scheduler) engine.Scheduling {
 	out := engine.Scheduling{
-		Policy: backfill.Policy{Protected: s.Protected, Order: order(s)}, PlaceBy: s.Placement,
+		Policy: policy(s), PlaceBy: s.Placement,
 		Predict: s.Predict, HalfLife: s.HalfLife, MaxForecasts: s.MaxForecasts,
-	}
-	if s.Policy == "conservative" {
-		out.Policy.Protected = backfill.All
 	}
 	if s.GPUWeight != etc.AutoGPUWeight {
 		out.GPUWeight = max(float64(s.GPUWeight), 1e-9) // 0 would ask for what the nodes have
@@ -29,22 +26,29 @@ func scheduling(s *etc.Scheduler) engine.Scheduling {
 	return out
 }
 
-func order(s *etc.Scheduler) backfill.Order {
+// policy is who is promised a start, and in which order they are served.
+func policy(s *etc.Scheduler) backfill.Policy {
+	p := backfill.Policy{Protected: s.Protected}
+	if s.Policy == "conservative" {
+		p.Protected = backfill.All
+	}
 	switch s.Order {
 	case "fcfs":
-		return backfill.FCFS
+		p.Order = backfill.FCFS
 	case "fairshare":
-		return backfill.FairShare
+		p.Order = backfill.Weighted{FairShare: 1, Guard: s.AgeGuard}
 	case "xfactor":
-		return backfill.XFactor
+		p.Order = backfill.XFactor
 	case "sjf":
-		return backfill.SJF
+		p.Order, p.Candidates = backfill.FCFS, backfill.SJF
+	default:
+		w := backfill.Weighted{Response: 1, Guard: s.AgeGuard}
+		if s.Weights != (etc.Weights{}) {
+			w.FairShare, w.Age, w.Response, w.Size = s.Weights.FairShare, s.Weights.Age, s.Weights.XFactor, s.Weights.Size
+		}
+		p.Order = w
 	}
-	w := backfill.Weighted{Response: 1, Guard: s.AgeGuard}
-	if s.Weights != (etc.Weights{}) {
-		w.FairShare, w.Age, w.Response, w.Size = s.Weights.FairShare, s.Weights.Age, s.Weights.XFactor, s.Weights.Size
-	}
-	return w
+	return p
 }
 
 // maxPastRuns bounds how many ended elements are read to learn from.

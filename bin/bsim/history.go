@@ -92,7 +92,7 @@ func replayHistory(c *cli.Context, from source, now time.Time) error {
 	}
 	begin := time.Now()
 	bar := newProgress(c.App.ErrWriter, "replay")
-	s, err := replay.Replay(past.Tasks, replay.Options{Nodes: cluster, Policy: p.policy, Progress: bar.show, Stop: c.Context.Err})
+	s, err := replay.Replay(past.Tasks, replay.Options{Nodes: cluster, Policy: p.policy, Predict: p.Order == "default", Progress: bar.show, Stop: c.Context.Err})
 	bar.end()
 	if err != nil {
 		return err

@@ -15,7 +15,7 @@ func policyFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "policy", Value: "easy", Usage: "`POLICY` fcfs (nothing passes who waits), easy (what does not delay the first), conservative (what delays nobody)"},
 		&cli.StringFlag{Name: "protected", Usage: "instead of --policy: the first `N` who wait are promised a start"},
-		&cli.StringFlag{Name: "order", Value: "fcfs", Usage: "`ORDER` fcfs, fairshare, xfactor; or sjf, which is for those only who pass others"},
+		&cli.StringFlag{Name: "order", Value: "fcfs", Usage: "`ORDER` fcfs, fairshare, xfactor; default, that of the daemon; or sjf, which is for those only who pass others"},
 	}
 }
 
@@ -67,13 +67,15 @@ func choose(c *cli.Context) (chosen, error) {
 		p.policy.Order = backfill.FairShare
 	case "xfactor":
 		p.policy.Order = backfill.XFactor
+	case "default":
+		p.policy.Order = backfill.Responsive
 	case "sjf":
 		if p.policy.Protected == 0 || p.policy.Protected == backfill.All {
 			return p, wrong("order", p.Order+" with --policy "+p.Name, "sjf with easy only, since it orders those who pass others; or fcfs, fairshare, xfactor")
 		}
 		p.policy.Order, p.policy.Candidates = backfill.FCFS, backfill.SJF
 	default:
-		return p, wrong("order", p.Order, "fcfs, sjf, fairshare or xfactor")
+		return p, wrong("order", p.Order, "fcfs, sjf, fairshare, xfactor or default")
 	}
 	return p, nil
 }

@@ -85,7 +85,7 @@ func replayTrace(c *cli.Context) error {
 	}
 	middle := time.Now()
 	bar := newProgress(c.App.ErrWriter, "replay")
-	s, err := replay.Replay(tasks, replay.Options{Nodes: replay.Machine(procs), Policy: p.policy, Progress: bar.show, Stop: c.Context.Err})
+	s, err := replay.Replay(tasks, replay.Options{Nodes: replay.Machine(procs), Policy: p.policy, Predict: p.Order == "default", Progress: bar.show, Stop: c.Context.Err})
 	bar.end()
 	if err != nil {
 		return err
