@@ -30,6 +30,9 @@ func (p *Planner) Explain(shape *queue.Shape) Wait {
 	p.settle()
 	w.Reasons = p.whyNot(c)
 	p.lay(pr, pr.at, pr.alloc)
+	if len(w.Reasons) == 0 { // others made room after it was served: the next plan starts it
+		w.Reasons = p.whyNot(c)
+	}
 	return w
 }
 

@@ -16,10 +16,13 @@ func (p *Planner) Plan(now time.Time) *Plan {
 	for name, u := range p.users {
 		p.refresh(name, u)
 	}
+	laid := p.laid
 	p.planning = true
 	p.serve(plan)
 	p.planning = false
-	p.open, p.lost = plan.Bounded, false
+	// A promise that moved or went may have made room for one before it. Conservative backfill waits for the next end.
+	p.open = plan.Bounded || p.policy.Protected > 1 && p.policy.Protected != All && p.laid != laid
+	p.lost = false
 	return plan
 }
 
