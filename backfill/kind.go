@@ -77,19 +77,19 @@ func (k *kinds) encode(n *nodes.Node) {
 	for _, v := range [...]int64{int64(n.Slots), int64(n.UsedSlots), n.Memory, n.UsedMemory, int64(min(n.Holders, 1)), int64(len(n.GPUs))} {
 		b = binary.AppendVarint(b, v)
 	}
-	b = append(b, flag(n.Taken))
+	b = append(b, bit(n.Taken))
 	b = text(text(b, string(n.Consumables)), string(n.UsedConsumables))
 	for i := range n.GPUs {
 		g := &n.GPUs[i]
 		b = binary.AppendVarint(b, int64(g.Capacity))
 		b = binary.AppendVarint(b, int64(g.Used))
 		b = binary.AppendVarint(b, g.Memory)
-		b = text(append(b, flag(g.Lost)), g.Model)
+		b = text(append(b, bit(g.Lost)), g.Model)
 	}
 	k.key = b
 }
 
-func flag(b bool) byte {
+func bit(b bool) byte {
 	if b {
 		return 1
 	}
