@@ -55,3 +55,51 @@ func Fair(o Order) bool {
 	w, weighted := o.(Weighted)
 	return o == FairShare || weighted && w.FairShare > 0
 }
+
+// Ahead counts the elements that wait and come before those of a job, as the order is now; what was moved among its
+// user's jobs counts where it was submitted.
+func (p *Planner) Ahead(id queue.JobID) int {
+	mine := p.waitingOf(id)
+	if mine == nil {
+		return 0
+	}
+	before := func(i *item) bool { return p.policy.Order.compare(i, mine) < 0 }
+	if !p.policy.Order.static() {
+		me := p.standing(mine)
+		before = func(i *item) bool {
+			x := p.standing(i)
+			return x.before(&me)
+		}
+	}
+	n := 0
+	for _, i := range p.items {
+		if i != mine && before(i) {
+			n += len(i.pending.Indices) - i.first
+		}
+	}
+	for _, list := range p.promises {
+		for _, pr := range list {
+			if i := pr.group.head(); i != mine && before(i) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// waitingOf is the first element of a job that waits.
+func (p *Planner) waitingOf(id queue.JobID) *item {
+	first := p.items[id]
+	for _, pr := range p.promises[id] {
+		if i := pr.group.head(); first == nil || i.id().Index < first.id().Index {
+			first = i
+		}
+	}
+	return first
+}
+
+// standing is the place of an item in an order that changes with time.
+func (p *Planner) standing(i *item) place {
+	f := p.factsOf(i)
+	return place{key: p.policy.Order.key(&f, p.now), position: i.pending.Position, id: i.id(), priority: int32(i.pending.Shape.Priority)}
+}

@@ -35,6 +35,14 @@ type user struct {
 	version uint64 // of what the predictor knows of him
 }
 
+func (p *Planner) factsOf(i *item) facts {
+	j := &i.pending
+	f := facts{submitted: instantOf(j.Submitted), met: j.Met.Seconds(), user: p.user(j.User)}
+	f.size, f.share = p.size(j.Shape)
+	f.estimate(p.Predictor, i.group)
+	return f
+}
+
 // estimate works out how long elements of g run.
 func (f *facts) estimate(p *Predictor, g *group) {
 	f.limit = longest

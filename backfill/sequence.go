@@ -224,9 +224,7 @@ func (s *heaped) insert(g *group) {
 	head := g.items[0]
 	e := &s.entries[at]
 	*e = entry{group: g, moved: head.pending.Moved, version: e.version + 1, priority: int32(head.pending.Shape.Priority), position: head.pending.Position, id: head.id()}
-	e.facts = facts{submitted: instantOf(head.pending.Submitted), met: head.pending.Met.Seconds(), user: s.p.user(g.user)}
-	e.facts.size, e.facts.share = s.p.size(head.pending.Shape)
-	e.facts.estimate(s.p.Predictor, g)
+	e.facts = s.p.factsOf(head)
 	if s.p.planning {
 		s.push(place{s.order.key(&e.facts, s.p.now), e.position, e.id, e.priority, e.version, at})
 	}

@@ -122,3 +122,19 @@ func (s *schedule) waiting() int {
 	defer s.mu.Unlock()
 	return s.planner.Waiting()
 }
+
+// ahead counts the elements that wait and are served before this one; false while the planner does not know it.
+func (s *schedule) ahead(j *queue.Job, el *queue.Element) (int, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.planner == nil || !s.planner.Has(j.ID) {
+		return 0, false
+	}
+	n := s.planner.Ahead(j.ID)
+	for i := range j.Elements {
+		if x := &j.Elements[i]; x.Index < el.Index && x.State == queue.Pend {
+			n++
+		}
+	}
+	return n, true
+}

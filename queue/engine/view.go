@@ -60,6 +60,9 @@ func (v *view) PlannedAt() time.Time { return v.e.sched.plannedAt() }
 
 // Ahead counts the elements that wait and are ordered before this one.
 func (v *view) Ahead(j *queue.Job, el *queue.Element) int {
+	if n, known := v.e.sched.ahead(j, el); known {
+		return n
+	}
 	n := 0
 	v.e.book.Each(func(o *queue.Job) bool {
 		if o == j {
