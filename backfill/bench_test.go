@@ -96,3 +96,19 @@ func BenchmarkPlanAfterEnd(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkExpect is a forecast of a thousand starts.
+func BenchmarkExpect(b *testing.B) {
+	for _, size := range sizes {
+		b.Run(fmt.Sprintf("%d-nodes/%d-jobs/%d-shapes", size.nodes, size.jobs, size.shapes), func(b *testing.B) {
+			s := large(size.nodes, size.jobs, size.shapes, 200)
+			s.Policy.Order = Responsive
+			p := Load(s)
+			p.Plan(noon)
+			for b.Loop() {
+				f := Expect(p.Snapshot(), 1000, 0.01)
+				b.ReportMetric(float64(len(f.Starts)), "starts")
+			}
+		})
+	}
+}

@@ -30,8 +30,8 @@ func (p *Planner) Explain(shape *queue.Shape) Wait {
 	p.settle()
 	w.Reasons = p.whyNot(c)
 	p.lay(pr, pr.at, pr.alloc)
-	if len(w.Reasons) == 0 { // others made room after it was served: the next plan starts it
-		w.Reasons = p.whyNot(c)
+	if len(w.Reasons) == 0 { // others made room after it was served
+		w.Reasons = []queue.Reason{{Kind: queue.ReasonReserved, Text: "It is promised a start, which may come sooner when promises are laid again"}}
 	}
 	return w
 }
@@ -114,7 +114,11 @@ func (p *Planner) whyNot(c *class) []queue.Reason {
 		if h.kind != nil || !cands.has(h) {
 			continue
 		}
-		if m := h.node.Fit(need); m != nil {
+		m := h.node.Fit(need)
+		if m == nil {
+			m = h.together().Fit(need)
+		}
+		if m != nil {
 			why.add(m, h)
 			continue
 		}

@@ -20,8 +20,10 @@ type Forecast struct {
 
 // Expect works out when the elements of s that wait will start if everything runs as long as it is estimated to (until its
 // limit, without a Predictor), nothing is submitted and no node changes: it plans, ends what ends next, and plans again,
-// with the policy itself. It gives up after so many starts.
-func Expect(s *Snapshot, starts int) *Forecast {
+// with the policy itself. It gives up after so many starts. What ends within a part `coarse` of the time looked ahead ends
+// together, and what ends within that part of ten minutes in any case: 0.01 makes a forecast of a start in an hour up to
+// 36 s late, and that of a large cluster many times faster.
+func Expect(s *Snapshot, starts int, coarse float64) *Forecast {
 	f := &Forecast{Made: s.Now, Starts: map[queue.ElementID]time.Time{}}
 	p := Load(s)
 	p.policy.MaxStarts, p.policy.MaxLooks = 0, 0
@@ -63,6 +65,18 @@ func Expect(s *Snapshot, starts int) *Forecast {
 		}
 		if next-instantOf(s.Now) >= foreseeable {
 			return f // it waits for what has no run limit
+		}
+		limit := next
+		if coarse > 0 {
+			limit += instant(coarse * float64(max(next-instantOf(s.Now), instant(10*time.Minute))))
+		}
+		for len(turns) == 0 || limit < turns[0] {
+			if len(ends) == 0 || ends[0].at > limit {
+				break
+			}
+			next = ends[0].at
+			p.now = next
+			p.end(heap.Pop(&ends).(end).id, next)
 		}
 		p.now = next
 		for len(ends) > 0 && ends[0].at <= next {

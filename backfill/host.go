@@ -62,20 +62,26 @@ func (h *host) emptied() *nodes.Node {
 	return h.empty
 }
 
-// present says whether r fits what is really free now. On a part of a node that also depends on what runs on the rest of
-// it: it may have begun before the advance reservation was made, or be over its limit.
+// present says whether r fits what is really free now.
 func (h *host) present(r *nodes.Request) bool {
-	if h.node.State() != nodes.Up || !h.node.Fits(r) {
-		return false
+	return h.node.State() == nodes.Up && h.node.Fits(r) && (h.whole == nil && len(h.parts) == 0 || h.together().Fits(r))
+}
+
+// together is the node of h with all that is held on it and on the parts of it that advance reservations have: what runs
+// may have begun before the reservation was made, or be over its limit when its window opens or closes.
+func (h *host) together() *nodes.Node {
+	whole := h
+	if h.whole != nil {
+		whole = h.whole
 	}
-	if h.whole == nil {
-		return true
+	if len(whole.parts) == 0 {
+		return h.node
 	}
-	all := h.whole.node.Clone()
-	for _, part := range h.whole.parts {
+	all := whole.node.Clone()
+	for _, part := range whole.parts {
 		n := part.node
 		all.UsedSlots, all.UsedMemory, all.Holders = all.UsedSlots+n.UsedSlots, all.UsedMemory+n.UsedMemory, all.Holders+n.Holders
-		all.UsedConsumables = all.UsedConsumables.Plus(n.UsedConsumables)
+		all.UsedConsumables, all.Taken = all.UsedConsumables.Plus(n.UsedConsumables), all.Taken || n.Taken
 		for i := range n.GPUs {
 			for k := range all.GPUs {
 				if all.GPUs[k].UUID == n.GPUs[i].UUID {
@@ -84,7 +90,7 @@ func (h *host) present(r *nodes.Request) bool {
 			}
 		}
 	}
-	return all.Fits(r)
+	return all
 }
 
 // over is h with the most that will be held of each thing in [from, to), in a node that is only valid until

@@ -20,8 +20,7 @@ func (p *Planner) Plan(now time.Time) *Plan {
 	p.planning = true
 	p.serve(plan)
 	p.planning = false
-	// A promise that moved or went may have made room for one before it. Conservative backfill waits for the next end.
-	p.open = plan.Bounded || p.policy.Protected > 1 && p.policy.Protected != All && p.laid != laid
+	p.open = plan.Bounded || p.policy.Eager && p.policy.Protected > 1 && p.laid != laid
 	p.lost = false
 	return plan
 }

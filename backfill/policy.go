@@ -15,6 +15,9 @@ type Policy struct {
 	// are tried; nil means as Order.
 	Order      Order
 	Candidates Order
+	// Eager lays promises again in the next plan when some have moved in this one, since that may have made room for
+	// others before them. Without it, as in the literature, only an end makes promises move.
+	Eager bool
 	// Placement chooses between nodes; nil means best fit.
 	Placement placement.Policy
 	// MaxStarts and MaxLooks bound the work of one plan; 0 means no bound.

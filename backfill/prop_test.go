@@ -37,6 +37,7 @@ type cluster struct {
 
 func drawPolicy(t *rapid.T) Policy {
 	p := Policy{Protected: rapid.SampledFrom([]int{0, 1, 1, 1, 2, 3, All}).Draw(t, "protected")}
+	p.Eager = rapid.Bool().Draw(t, "eager")
 	p.Order = rapid.SampledFrom([]Order{FCFS, FCFS, XFactor, FairShare}).Draw(t, "order")
 	p.Candidates = rapid.SampledFrom([]Order{nil, nil, SJF, XFactor}).Draw(t, "candidates")
 	return p
@@ -278,7 +279,7 @@ func (c *cluster) checkReasons() {
 		}
 		// It would fit: then a limit keeps it, or, without backfill, one before it does.
 		if why := c.p.WhyJob(id.Job); len(why) == 0 {
-			c.t.Fatalf("%s waits and nobody says why", id)
+			c.t.Fatalf("%s waits and nobody says why: %+v %+v %v", id, *c.shapes[id.Job], c.nodes, c.p.Promises())
 		}
 	}
 }
@@ -324,7 +325,7 @@ func TestForecastComesTrue(t *testing.T) {
 		for id := range c.ends { // exact estimates
 			c.ends[id] = c.p.running[id].ends.time(time.UTC)
 		}
-		f := Expect(c.p.Snapshot(), 1000)
+		f := Expect(c.p.Snapshot(), 1000, 0)
 		promised := c.p.Promises()
 		for c.advance() {
 			if c.p.policy.Protected > 1 {

@@ -187,7 +187,7 @@ func (c *scenario) checkRow() {
 	}
 	c.plan()
 	got := c.describe(c.p, c.last)
-	expected := Expect(c.p.Snapshot(), 1000).Starts
+	expected := Expect(c.p.Snapshot(), 1000, 0).Starts
 	for i, line := range got {
 		var id queue.JobID
 		if n, _ := fmt.Sscanf(line, "wait %d", &id); n == 1 {

@@ -61,8 +61,7 @@ func (e *Engine) cycle(ctx context.Context) error {
 		for _, s := range plan.Starts {
 			if !t.start(s) {
 				e.stats.refusedStart()
-				e.sched.touch(s.ID)
-				t.wake = true
+				e.sched.touch(s.ID) // the next tick plans anew: at once would spin, should the planner be wrong
 			}
 		}
 		return nil

@@ -18,6 +18,9 @@ type forecasts struct {
 // A forecast is worked out at most every forecastEvery, and takes at most a tenth of the time.
 const forecastEvery = 2 * time.Second
 
+// coarse is by how much of the time ahead an expected start may be late.
+const coarse = 0.01
+
 // forecastLoop works out, beside everything else, when what waits is expected to start.
 func (s *schedule) forecastLoop(ctx context.Context) {
 	rest := forecastEvery
@@ -58,7 +61,7 @@ func (s *schedule) foresee() {
 		bound = defaultMaxForecasts
 	}
 	snap.Select = newSelector(s.e.cfg).selects
-	f := backfill.Expect(snap, bound)
+	f := backfill.Expect(snap, bound, coarse)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forecast.latest = f

@@ -47,6 +47,7 @@ func (s *schedule) renew(cfg *Config, now time.Time) {
 	if policy.Order == nil {
 		policy.Order, policy.Protected = backfill.FCFS, 1
 	}
+	policy.Eager = true
 	policy.MaxStarts = cfg.MaxStarts
 	switch cfg.Scheduling.PlaceBy {
 	case "packing":
