@@ -24,6 +24,8 @@ type class struct {
 	freed            int
 	laid             uint64
 	short, shortBare int
+	narrowed         uint64 // when a sequence was last narrowed, may said that it was worth looking
+	may              bool
 
 	possible  bool // could ever run, when the inventory was as inventory says
 	inventory uint64

@@ -59,18 +59,20 @@ func (p *Planner) gained(c *class, short int) bool {
 	}
 	cands := p.candidatesOf(c)
 	one, tile := c.slotOf()
+	gain := 0
 	for _, h := range p.freed[c.freed-p.before:] {
 		if !cands.has(h) || h.node.State() != nodes.Up {
 			continue
 		}
-		if c.spread && len(p.hosts) > 1 {
-			if short -= roomOn(h.node, &one, tile); short <= 0 { // some of it may have been free before
+		if !c.spread || len(p.hosts) == 1 {
+			if h.node.Fits(&c.host) {
 				return true
 			}
-		} else if h.node.Fits(&c.host) {
+		} else if gain += roomOn(h.node, &one, tile); gain >= short { // some of it may have been free before
 			return true
 		}
 	}
+	c.freed, c.short, c.shortBare = p.before+len(p.freed), c.short-gain, c.shortBare-gain
 	return false
 }
 

@@ -113,8 +113,17 @@ func (p *Planner) serve(plan *Plan) {
 		behind = p.second
 		behind.begin(p)
 	}
-	may := func(g *group) bool { return g.promise == nil && p.mayFit(g.class) }
-	behind.narrow(may)
+	narrow := func() {
+		p.narrowed++
+		behind.narrow(func(g *group) bool {
+			c := g.class
+			if c.narrowed != p.narrowed {
+				c.narrowed, c.may = p.narrowed, p.mayFit(c)
+			}
+			return c.may && g.promise == nil
+		})
+	}
+	narrow()
 	started, refused := false, 0
 	for g := behind.next(); g != nil; g = behind.next() {
 		if g.promise != nil || g.class.refused == p.room || !p.mayStart(g) {
@@ -128,7 +137,7 @@ func (p *Planner) serve(plan *Plan) {
 			started, refused = true, 0
 		case started:
 			if refused++; refused == many { // what was free has been taken: most of those left need not be asked
-				behind.narrow(may)
+				narrow()
 				started, refused = false, 0
 			}
 		}

@@ -30,6 +30,7 @@ type Planner struct {
 	location  *time.Location
 	planning  bool
 	plans     uint64 // made so far
+	narrowed  uint64 // how often a sequence was
 
 	hosts     []*host // in the order of their IDs
 	byID      map[hostKey]*host
