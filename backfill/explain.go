@@ -207,5 +207,8 @@ func (p *Planner) WhyJob(id queue.JobID) []queue.Reason {
 	if p.policy.Protected == 0 && p.blocker != nil && p.blocker != g {
 		return []queue.Reason{{Kind: queue.ReasonReserved, Text: fmt.Sprintf("Job %s is before it, and nothing passes it (fcfs)", p.blocker.head().id())}}
 	}
+	if p.moved && len(p.whyNot(g.class)) == 0 {
+		return []queue.Reason{{Kind: queue.ReasonNotLooked, Text: "Promised starts have moved since it was looked at; the next plan looks again"}}
+	}
 	return nil
 }

@@ -20,7 +20,8 @@ func (p *Planner) Plan(now time.Time) *Plan {
 	p.planning = true
 	p.serve(plan)
 	p.planning = false
-	p.open = plan.Bounded || p.policy.Eager && p.policy.Protected > 1 && p.laid != laid
+	p.moved = p.policy.Protected > 1 && p.laid != laid
+	p.open = plan.Bounded || p.policy.Eager && p.moved
 	p.lost = false
 	return plan
 }
@@ -115,12 +116,11 @@ func (p *Planner) serve(plan *Plan) {
 	}
 	narrow := func() {
 		p.narrowed++
-		behind.narrow(func(g *group) bool {
-			c := g.class
+		behind.narrow(func(c *class) bool {
 			if c.narrowed != p.narrowed {
 				c.narrowed, c.may = p.narrowed, p.mayFit(c)
 			}
-			return c.may && g.promise == nil
+			return c.may
 		})
 	}
 	narrow()

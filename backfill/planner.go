@@ -46,10 +46,11 @@ type Planner struct {
 
 	// room counts every change by which something may have become able to start; open says that there was one
 	// since the last plan; lost that promises may no longer be possible.
-	room uint64
-	laid uint64 // counts the changes of what is promised
-	open bool
-	lost bool
+	room  uint64
+	laid  uint64 // counts the changes of what is promised
+	open  bool
+	moved bool // promises have moved in the last plan, and some may have been looked at before
+	lost  bool
 
 	classes    map[queue.Shape]*class
 	groups     map[groupKey]*group

@@ -11,8 +11,8 @@ import (
 type sequence interface {
 	begin(p *Planner)
 	next() *group
-	// narrow leaves out, for the rest of the plan, those for whom may says no. It may do nothing.
-	narrow(may func(*group) bool)
+	// narrow leaves out, for the rest of the plan, those of classes for which may says no. It may do nothing.
+	narrow(may func(*class) bool)
 	insert(g *group)
 	remove(g *group)
 }
@@ -41,7 +41,7 @@ func (s *sorted) next() *group {
 	return nil
 }
 
-func (s *sorted) narrow(func(*group) bool) {}
+func (s *sorted) narrow(func(*class) bool) {}
 
 // find is where g is, or belongs.
 func (s *sorted) find(g *group) (run, at int) {
@@ -115,6 +115,7 @@ type entry struct {
 	facts    facts
 	moved    int
 	group    *group // nil for one that is free
+	class    *class
 	version  uint32 // counts the groups and heads that were here
 	priority int32
 	position int64
@@ -129,6 +130,7 @@ type place struct {
 	priority int32
 	version  uint32
 	at       int32 // in entries
+	class    *class
 }
 
 func (s *heaped) begin(p *Planner) {
@@ -146,7 +148,7 @@ func (s *heaped) begin(p *Planner) {
 			f.estimate(s.p.Predictor, e.group)
 		}
 		key := s.order.key(&e.facts, p.now)
-		s.queue = append(s.queue, place{key, e.position, e.id, e.priority, e.version, int32(i)})
+		s.queue = append(s.queue, place{key, e.position, e.id, e.priority, e.version, int32(i), e.class})
 		moved = moved || e.moved != 0
 	}
 	s.sized = p.inventory
@@ -204,11 +206,8 @@ func (s *heaped) next() *group {
 	return nil
 }
 
-func (s *heaped) narrow(may func(*group) bool) {
-	s.queue = slices.DeleteFunc(s.queue, func(x place) bool {
-		e := &s.entries[x.at]
-		return e.group == nil || e.version != x.version || !may(e.group)
-	})
+func (s *heaped) narrow(may func(*class) bool) {
+	s.queue = slices.DeleteFunc(s.queue, func(x place) bool { return !may(x.class) })
 	s.init()
 }
 
@@ -223,10 +222,10 @@ func (s *heaped) insert(g *group) {
 	g.slot[s.which] = at
 	head := g.items[0]
 	e := &s.entries[at]
-	*e = entry{group: g, moved: head.pending.Moved, version: e.version + 1, priority: int32(head.pending.Shape.Priority), position: head.pending.Position, id: head.id()}
+	*e = entry{group: g, class: g.class, moved: head.pending.Moved, version: e.version + 1, priority: int32(head.pending.Shape.Priority), position: head.pending.Position, id: head.id()}
 	e.facts = s.p.factsOf(head)
 	if s.p.planning {
-		s.push(place{s.order.key(&e.facts, s.p.now), e.position, e.id, e.priority, e.version, at})
+		s.push(place{s.order.key(&e.facts, s.p.now), e.position, e.id, e.priority, e.version, at, e.class})
 	}
 }
 
