@@ -199,7 +199,7 @@ func (p *Planner) WhyJob(id queue.JobID) []queue.Reason {
 		return nil
 	}
 	for _, l := range g.limits {
-		if l.left(g.promise, p.now, p.now.plus(g.class.length), p.now) < l.amount(g.class.shape.Slots) {
+		if p.left(l, g.promise, p.now, p.now.plus(g.class.length)) < l.amount(g.class.shape.Slots) {
 			return []queue.Reason{{Kind: queue.ReasonQueueLimit,
 				Text: fmt.Sprintf("A limit of %d is reached: %d run, and starts are promised under it", l.Max, l.used)}}
 		}

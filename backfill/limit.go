@@ -18,10 +18,11 @@ func (l *Limit) amount(slots int) int {
 }
 
 // left is what may still be held from..to, but for one promise: what runs counts until its end, and whoever ends after a
-// promised start leaves it what it needs. At a time to come only what still runs then counts.
-func (l *Limit) left(except *promise, from, to, now instant) int {
+// promised start leaves it what it needs. At a time to come only what still runs then counts. In a plan, promises that
+// have not been met yet are of those who come later in order, and do not count.
+func (p *Planner) left(l *Limit, except *promise, from, to instant) int {
 	left := l.Max - l.used
-	if from > now {
+	if from > p.now {
 		for r := range l.running {
 			if r.ends <= from {
 				left += l.amount(r.slots)
@@ -29,7 +30,7 @@ func (l *Limit) left(except *promise, from, to, now instant) int {
 		}
 	}
 	for _, pr := range l.promised {
-		if pr != except && pr.at < to && pr.at.plus(pr.group.class.length) > from {
+		if pr != except && pr.seen == p.plans && pr.at < to && pr.at.plus(pr.group.class.length) > from {
 			left -= l.amount(pr.group.class.shape.Slots)
 		}
 	}
@@ -37,9 +38,9 @@ func (l *Limit) left(except *promise, from, to, now instant) int {
 }
 
 // withinLimits says whether one more element of g may run from..to.
-func (g *group) withinLimits(from, to, now instant) bool {
+func (p *Planner) withinLimits(g *group, from, to instant) bool {
 	for _, l := range g.limits {
-		if l.left(g.promise, from, to, now) < l.amount(g.class.shape.Slots) {
+		if p.left(l, g.promise, from, to) < l.amount(g.class.shape.Slots) {
 			return false
 		}
 	}
@@ -48,7 +49,7 @@ func (g *group) withinLimits(from, to, now instant) bool {
 
 // mayStart says whether its limits let one more element of g run from now on.
 func (p *Planner) mayStart(g *group) bool {
-	return g.withinLimits(p.now, p.now.plus(g.class.length), p.now)
+	return p.withinLimits(g, p.now, p.now.plus(g.class.length))
 }
 
 // count counts r under its limits, or no more.

@@ -45,7 +45,7 @@ func (p *Planner) keeps(pr *promise, c *class, j *Pending) bool {
 
 // recount counts the work of j instead of what waited of it before.
 func (p *Planner) recount(j *Pending) {
-	n, s, met := p.left(j.Job)
+	n, s, met := p.leftOf(j.Job)
 	if n > 0 {
 		p.waiting -= work(s, n)
 	}
@@ -60,7 +60,7 @@ func (p *Planner) recount(j *Pending) {
 
 // Remove says that nothing of this job waits any more.
 func (p *Planner) Remove(id queue.JobID) {
-	if n, s, _ := p.left(id); n > 0 {
+	if n, s, _ := p.leftOf(id); n > 0 {
 		p.waiting -= work(s, n)
 	}
 	for _, pr := range slices.Clone(p.promises[id]) {

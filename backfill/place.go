@@ -317,7 +317,7 @@ func (p *Planner) most(c *class, g *group) int {
 	most := c.shape.MaxSlots
 	for _, l := range g.limits {
 		if !l.Elements {
-			most = min(most, l.left(g.promise, p.now, p.now.plus(c.length), p.now))
+			most = min(most, p.left(l, g.promise, p.now, p.now.plus(c.length)))
 		}
 	}
 	return most

@@ -192,7 +192,7 @@ func (p *Planner) exhausted(plan *Plan) bool {
 func (p *Planner) keep(plan *Plan, g *group) bool {
 	pr := g.promise
 	pr.seen = p.plans
-	if at := max(pr.at, p.now); !g.withinLimits(at, at.plus(g.class.length), p.now) {
+	if at := max(pr.at, p.now); !p.withinLimits(g, at, at.plus(g.class.length)) {
 		p.withdraw(pr)
 		return false
 	}

@@ -23,7 +23,7 @@ type promise struct {
 // told (unless far ones are wanted too), or when a limit would be in its way by then.
 func (p *Planner) promiseTo(g *group, far bool) *promise {
 	at, alloc := p.earliest(g.class)
-	if alloc == nil || !far && at-p.now >= foreseeable || !g.withinLimits(at, at.plus(g.class.length), p.now) {
+	if alloc == nil || !far && at-p.now >= foreseeable || !p.withinLimits(g, at, at.plus(g.class.length)) {
 		return nil
 	}
 	i := g.head()

@@ -79,8 +79,8 @@ func (p *Planner) meets() time.Duration {
 	return max(time.Duration(float64(p.waiting)/float64(max(p.total().slots, 1))*float64(time.Second)), 1)
 }
 
-// left is what still waits of a job, and what it met when it was submitted.
-func (p *Planner) left(id queue.JobID) (n int, s *queue.Shape, met time.Duration) {
+// leftOf is what still waits of a job, and what it met when it was submitted.
+func (p *Planner) leftOf(id queue.JobID) (n int, s *queue.Shape, met time.Duration) {
 	if i := p.items[id]; i != nil {
 		n, s, met = len(i.pending.Indices)-i.first, i.pending.Shape, i.pending.Met
 	}
