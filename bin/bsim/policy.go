@@ -13,7 +13,7 @@ import (
 // policyFlags are how a policy is named on every command that takes one.
 func policyFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "policy", Value: "easy", Usage: "`POLICY` fcfs (nothing passes who waits), easy (what does not delay the first), conservative (what delays nobody)"},
+		&cli.StringFlag{Name: "policy", Value: "easy", Usage: "`POLICY` fcfs (nothing passes who waits), easy (what does not delay the first), conservative (what delays nobody); default (easy in the daemon's default order)"},
 		&cli.StringFlag{Name: "protected", Usage: "instead of --policy: the first `N` who wait are promised a start"},
 		&cli.StringFlag{Name: "order", Value: "fcfs", Usage: "`ORDER` fcfs, fairshare, xfactor; default, that of the daemon; or sjf, which is for those only who pass others"},
 	}
@@ -37,7 +37,7 @@ func policyText(name, order string) string {
 var protection = []struct {
 	name      string
 	protected int
-}{{"fcfs", 0}, {"easy", 1}, {"conservative", backfill.All}}
+}{{"fcfs", 0}, {"easy", 1}, {"conservative", backfill.All}, {"default", 1}}
 
 // choose reads the policy options.
 func choose(c *cli.Context) (chosen, error) {
@@ -50,7 +50,7 @@ func choose(c *cli.Context) (chosen, error) {
 	}
 	switch {
 	case !found:
-		return p, wrong("policy", p.Name, "fcfs, easy or conservative")
+		return p, wrong("policy", p.Name, "fcfs, easy, conservative or default")
 	case c.IsSet("protected") && c.IsSet("policy"):
 		return p, usageError{errors.New("--policy and --protected: only one of them is allowed")}
 	case c.IsSet("protected"):
@@ -59,6 +59,12 @@ func choose(c *cli.Context) (chosen, error) {
 			return p, err
 		}
 		p.policy.Protected, p.Name = int(n), fmt.Sprintf("protected %d", n)
+	}
+	if p.Name == "default" {
+		if c.IsSet("order") && p.Order != "default" {
+			return p, usageError{errors.New("--policy default and --order: only one of them is allowed; easy is the policy that takes an order")}
+		}
+		p.Name, p.Order = "easy", "default"
 	}
 	switch p.Order {
 	case "fcfs":
