@@ -54,7 +54,7 @@ var layout = map[string][]string{
 	"web":        {"nodes", "images", "queue", "accounting", "backfill", "api/..."},
 	"etc":        {},
 	"test":       {"..."}, // tests only
-	"test/bench": {"nodes", "queue", "api/client"},
+	"test/bench": {"nodes", "queue", "backfill", "backfill/placement", "backfill/replay", "api/client"},
 	"test/crash": {}, // tests only
 
 	"bin/...": {"..."},

@@ -302,9 +302,7 @@ func (p *Planner) free(h *host) {
 		p.before += half
 	}
 	p.freed = append(p.freed, h)
-	for _, part := range h.parts {
-		p.freed = append(p.freed, part)
-	}
+	p.freed = append(p.freed, h.parts...)
 }
 
 // maxFreed bounds how many freed hosts are remembered; a class not looked at for longer looks everywhere.

@@ -209,12 +209,12 @@ func (c *cluster) disturb() bool {
 		c.p.PutNode(n.Clone())
 		return true
 	case 1: // a job is killed while it waits
-		for _, id := range slices.SortedFunc(maps.Keys(c.waits), compareIDs) {
-			c.p.Remove(id.Job)
+		if waiting := slices.SortedFunc(maps.Keys(c.waits), compareIDs); len(waiting) > 0 {
+			job := waiting[0].Job
+			c.p.Remove(job)
 			for i := range 3 {
-				delete(c.waits, queue.ElementID{Job: id.Job, Index: i + 1})
+				delete(c.waits, queue.ElementID{Job: job, Index: i + 1})
 			}
-			return false
 		}
 	case 2:
 		c.share[rapid.SampledFrom([]string{"ann", "bob"}).Draw(c.t, "whose")] = rapid.Float64Range(0, 1).Draw(c.t, "share")

@@ -1,10 +1,12 @@
-// Command bench measures a whole cluster as its users meet it: real commands, a real database, real jobs. It prints rates,
-// latencies and ratios, and asserts nothing. "make bench" runs it; DIR of the programs is its argument.
+// Command bench measures, and asserts nothing: the scheduler alone, in this process (scheduler.go); and a whole cluster as
+// its users meet it, with real commands, a real database and real jobs. It prints rates, latencies, ratios and memory.
+// "make bench" runs it.
 package main
 
 import (
 	"bufio"
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -19,16 +21,38 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: bench DIR (where the programs are)")
+	flag.Usage = func() {
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: bench [-only scheduler|cluster] [DIR]\nDIR (default: out) is where the programs are, and where plots go.")
+	}
+	only := flag.String("only", "", "")
+	flag.Parse()
+	if known := slices.Contains([]string{"", "scheduler", "cluster"}, *only); !known || flag.NArg() > 1 {
+		flag.Usage()
 		os.Exit(2)
+	}
+	dir := "out"
+	if flag.NArg() == 1 {
+		dir = flag.Arg(0)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, os.Args[1]); err != nil {
+	if err := run(ctx, *only, dir); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
+}
+
+// run measures both parts, or only one.
+func run(ctx context.Context, only, dir string) error {
+	if only != "cluster" {
+		if err := benchScheduler(ctx, os.Stdout, dir); err != nil {
+			return err
+		}
+	}
+	if only != "scheduler" {
+		return benchCluster(ctx, dir)
+	}
+	return nil
 }
 
 // bench is one cluster and where its programs are.
@@ -41,7 +65,8 @@ type bench struct {
 	socket string
 }
 
-func run(ctx context.Context, bin string) error {
+// benchCluster measures a cluster of the programs in bin.
+func benchCluster(ctx context.Context, bin string) error {
 	dir, err := os.MkdirTemp("", "fairslice-bench.")
 	if err != nil {
 		return err
