@@ -186,6 +186,14 @@ func roomOn(n *nodes.Node, one *nodes.Request, tile int) int {
 	return min(n.Slots-n.UsedSlots, tile)
 }
 
+// roomNow is how many slots an element of c can have on h now, for as long as it may run.
+func (p *Planner) roomNow(h *host, c *class, one *nodes.Request, tile int) int {
+	if h.claims == 0 {
+		return roomOn(h.node, one, tile)
+	}
+	return min(roomOn(h.over(p.now, p.now.plus(c.length), p.now), one, tile), roomOn(h.together(), one, tile))
+}
+
 // share divides the slots of an element of c over parts: on as few hosts as possible, or a full tile on each but the
 // last where span[ptile=] asks for it. Parts come with most room first; nil when they are not enough.
 func (c *class) share(parts []part) []part {
@@ -235,7 +243,7 @@ func (p *Planner) placeSpread(c *class) (alloc []nodes.Allocation, short, bare i
 			continue
 		}
 		free += roomOn(h.node, &one, tile)
-		if n := roomOn(h.over(p.now, p.now.plus(c.length), p.now), &one, tile); n > 0 {
+		if n := p.roomNow(h, c, &one, tile); n > 0 {
 			p.lots = append(p.lots, lot{n, p.claimed[i : i+1]})
 			total += n
 		}
@@ -353,11 +361,7 @@ func (p *Planner) roomFor(c *class, slots int) int {
 		if !cands.has(h) || h.node.State() != nodes.Up || h.node.Slots == h.node.UsedSlots {
 			continue
 		}
-		n := h.node
-		if h.claims > 0 {
-			n = h.over(p.now, p.now.plus(c.length), p.now)
-		}
-		room := roomOn(n, &one, tile)
+		room := p.roomNow(h, c, &one, tile)
 		total, best = total+room, max(best, room)
 	}
 	if c.shape.OneHost || c.shape.PerHost >= slots {

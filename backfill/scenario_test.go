@@ -225,6 +225,27 @@ func TestQueueScenarios(t *testing.T) {
 			job 2 slots=3 limit=1h ; job 3 limit=1m
 			= wait 2 slots ~1h
 			= wait 3 reserved ~1h`},
+		{"flux-sched#197: who has no limit does not pass for ever who needs his place", `
+			nodes a=1 b=1
+			job 1 runs=20m ; job 2 runs=30m ; job 3 slots=2 runs=1h ; job 4-9 runs=30m ; job 10 limit=10m
+			= 0m start 1 2 ; = 20m start 10 ; = 30m start 3 ; = 90m start 4 5 ; = 2h start 6 7 ; = 150m start 8 9`},
+		{"a promise under a limit counts on what ends before it", `
+			nodes a=6 ; limit u=6
+			running 9 on a:3 ends 37m
+			job 2 slots=6 limit=12m under=u ; job 3 slots=2 limit=15m under=u
+			at 5m job 4 limit=9h
+			= 0m start 3 ; = 37m start 2 ; = 49m start 4`},
+		{"who holds a promise and is moved behind others comes behind them", `
+			nodes a=1
+			running 1 on a:1 ends 1h
+			job 2-3 limit=1h user=ann ; at 10m bottom 2
+			= 1h start 3 ; = 2h start 2`},
+		{"openpbs#1661: who was promised the next turn has had it too", `
+			policy protected=all order=fairshare
+			nodes a=5 ; used u0=9
+			running 1 on a:5 ends 1h user=u0
+			job 2-3 slots=5 limit=1h user=u1 ; job 4 slots=5 limit=1h user=u2
+			= 1h start 2 ; = 2h start 4 ; = 3h start 3`},
 		{"openpbs#1661: who was given the next turn in this cycle has had it", `
 			policy order=fairshare
 			nodes a=5 ; used u0=9
@@ -360,6 +381,24 @@ func TestPolicies(t *testing.T) {
 
 func TestWindows(t *testing.T) {
 	for _, c := range []struct{ name, text string }{
+		{"what runs when a window is made runs to its end, and the window's jobs wait for it", `
+			nodes a=2
+			job 1 limit=3h slots=2
+			at 10m window w a:2 1h-4h ; job 2 in=w limit=1h ; job 3 limit=1h
+			= 0m start 1 ; = 3h start 2 ; = 4h start 3`},
+		{"who is over his limit when a window opens still has his place", `
+			nodes a=2 ; window w a:2 30m-90m
+			job 1 limit=20m runs=40m ; job 2 slots=2 limit=10m in=w
+			= 0m start 1 ; = 40m start 2`},
+		{"who is over his limit when a window closes too", `
+			nodes a=2 ; window w a:2 0m-10m
+			job 1 in=w slots=2 limit=10m runs=15m
+			at 10m job 2 slots=2 limit=5m
+			= 0m start 1 ; = 15m start 2`},
+		{"a node that was closed and opened keeps its windows", `
+			nodes a=2 ; window w a:2 1h-2h
+			at 1m close a ; open a ; job 1 limit=90m
+			= 2h start 1`},
 		{"who would run into a window waits for its end", `
 			nodes a=2 ; window w a:2 1h-2h
 			job 1 limit=1h ; job 2 limit=61m ; job 3
