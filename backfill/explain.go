@@ -83,6 +83,9 @@ func (p *Planner) whyNot(c *class) []queue.Reason {
 	if !p.possible(c) {
 		return p.whyNever(c, cands)
 	}
+	if !p.windowFits(c) {
+		return []queue.Reason{{Kind: queue.ReasonReservation, Text: "The run limit is longer than what is left of the advance reservation"}}
+	}
 	need, why := c.host, &reasons{}
 	one, tile := c.slotOf()
 	if c.spread {

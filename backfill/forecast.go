@@ -164,7 +164,7 @@ func (p *Planner) Snapshot() *Snapshot {
 		s.Pending = append(s.Pending, *j)
 	}
 	slices.SortFunc(s.Pending, func(a, b Pending) int { return cmp.Compare(a.Job, b.Job) })
-	s.Promised = p.Promises()
+	s.Promised = p.promisesAs(true)
 	for _, w := range p.windows {
 		s.Windows = append(s.Windows, w.Window)
 	}

@@ -27,10 +27,13 @@ func (p *Planner) Plan(now time.Time) *Plan {
 }
 
 // Promises are the promised starts, in the order of their elements' jobs.
-func (p *Planner) Promises() []Promise {
+func (p *Planner) Promises() []Promise { return p.promisesAs(false) }
+
+// promisesAs lists the promises; unplaced ones, that are to be laid again, only if they are asked for.
+func (p *Planner) promisesAs(unplaced bool) []Promise {
 	out := make([]Promise, 0, len(p.promises))
 	for _, pr := range p.allPromises() {
-		if pr.placed {
+		if pr.placed || unplaced {
 			out = append(out, Promise{ID: pr.id, At: pr.at.time(p.location), Alloc: pr.alloc})
 		}
 	}
@@ -88,7 +91,7 @@ func (p *Planner) serve(plan *Plan) {
 			}
 			continue
 		}
-		if !p.mayStart(g) || !p.possible(g.class) {
+		if !p.mayStart(g) || !p.possible(g.class) || !p.windowFits(g.class) {
 			continue
 		}
 		if ahead > 0 && p.policy.Protected > 0 {
@@ -207,9 +210,11 @@ func (p *Planner) keep(plan *Plan, g *group) bool {
 	}
 	sooner, there := p.earliest(g.class)
 	switch {
-	case placed && at > p.now && sooner >= at: // it stays where it is
+	case at > p.now && sooner >= at && p.stillFree(g.class, at, alloc): // it stays where it was
 		p.lay(pr, at, alloc)
-		p.laid = laid
+		if placed {
+			p.laid = laid
+		}
 	case there == nil:
 		p.withdraw(pr)
 		return false

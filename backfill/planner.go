@@ -159,7 +159,7 @@ func (p *Planner) rebuild(h *host) {
 	}
 	for _, pr := range p.allPromises() {
 		for i := range pr.holds {
-			if pr.holds[i].host == h {
+			if pr.placed && pr.holds[i].host == h {
 				pr.holds[i] = h.hold(&pr.alloc[i], pr.at, pr.holds[i].to)
 				h.line.add(&pr.holds[i], p.now)
 			}
@@ -301,8 +301,10 @@ func (p *Planner) free(h *host) {
 		p.freed = append(p.freed[:0], p.freed[half:]...)
 		p.before += half
 	}
-	p.freed = append(p.freed, h)
-	p.freed = append(p.freed, h.parts...)
+	if h.whole != nil {
+		h = h.whole
+	}
+	p.freed = append(append(p.freed, h), h.parts...)
 }
 
 // maxFreed bounds how many freed hosts are remembered; a class not looked at for longer looks everywhere.

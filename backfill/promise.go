@@ -135,6 +135,17 @@ func (p *Planner) allPromises() []*promise {
 	return out
 }
 
+// stillFree says whether a place that an element of c was promised is free of others.
+func (p *Planner) stillFree(c *class, at instant, alloc []nodes.Allocation) bool {
+	for i := range alloc {
+		h := p.hostOf(c, alloc[i].Node)
+		if h == nil || h.node.State() != nodes.Up || h.over(at, at.plus(c.length), -1).Clone().Take(alloc[i]) != nil {
+			return false
+		}
+	}
+	return true
+}
+
 // sooner says whether a promise could be laid earlier than it is. It answers only what is cheap to know; where it
 // cannot tell, it says yes.
 func (p *Planner) sooner(pr *promise) bool {

@@ -18,19 +18,21 @@ import (
 // cluster is a simulated one beside its planner: it knows what is held, and checks all that the planner says.
 // Elements end at or before their limits.
 type cluster struct {
-	t       *rapid.T
-	p       *Planner
-	now     time.Time
-	nodes   map[nodes.ID]*nodes.Node
-	ids     []nodes.ID
-	ends    map[queue.ElementID]time.Time // when they really do
-	alloc   map[queue.ElementID][]nodes.Allocation
-	shapes  map[queue.JobID]*queue.Shape
-	waits   map[queue.ElementID]bool
-	limits  []*Limit
-	limited bool // some jobs count against limits; who is let in by one may come before who holds a promise
-	nextJob queue.JobID
-	share   map[string]float64
+	t        *rapid.T
+	p        *Planner
+	now      time.Time
+	nodes    map[nodes.ID]*nodes.Node
+	ids      []nodes.ID
+	ends     map[queue.ElementID]time.Time // when they really do
+	alloc    map[queue.ElementID][]nodes.Allocation
+	shapes   map[queue.JobID]*queue.Shape
+	waits    map[queue.ElementID]bool
+	limits   []*Limit
+	windowed bool        // there is an advance reservation "w"
+	turns    []time.Time // when it opens and closes
+	limited  bool        // some jobs count against limits; who is let in by one may come before who holds a promise
+	nextJob  queue.JobID
+	share    map[string]float64
 	// promises are the latest of each element; a promise is void when a node or an order has changed since.
 	promises map[queue.ElementID]time.Time
 }
@@ -61,6 +63,13 @@ func drawCluster(t *rapid.T, policy Policy) *cluster {
 		c.ids = append(c.ids, n.ID)
 		c.nodes[n.ID] = n
 		c.p.PutNode(n.Clone())
+	}
+	if c.windowed = rapid.IntRange(0, 2).Draw(t, "windowed") == 0; c.windowed {
+		n := c.nodes[rapid.SampledFrom(c.ids).Draw(t, "window")]
+		begin := noon.Add(time.Duration(rapid.IntRange(-5, 40).Draw(t, "begin")) * time.Minute)
+		end := begin.Add(time.Duration(rapid.IntRange(1, 60).Draw(t, "long")) * time.Minute)
+		c.turns = []time.Time{begin, end}
+		c.p.PutWindow(Window{ID: "w", Shares: []nodes.Allocation{{Node: n.ID, Slots: rapid.IntRange(1, n.Slots).Draw(t, "reserved")}}, Spans: []Span{{begin, end}}})
 	}
 	c.limited = rapid.Bool().Draw(t, "limited")
 	c.limits = []*Limit{{Max: rapid.IntRange(1, 12).Draw(t, "limit")}, {Max: rapid.IntRange(1, 3).Draw(t, "elements"), Elements: true}}
@@ -113,6 +122,12 @@ func (c *cluster) submit() {
 		}
 		if c.p.policy.Order != FCFS {
 			j.Shape.Priority = rapid.SampledFrom([]int{0, 0, 0, 5}).Draw(c.t, "priority")
+		}
+		if c.windowed { // who is alone on a node, but not on the part that is reserved of it, is beside others after all
+			j.Shape.Host.Exclusive = false
+		}
+		if c.windowed && rapid.IntRange(0, 4).Draw(c.t, "inside") == 0 {
+			j.Shape.Reservation = "w"
 		}
 		c.shapes[j.Job] = j.Shape
 		c.p.Add(j)
@@ -171,12 +186,17 @@ func (c *cluster) begin(s Start) {
 	c.alloc[s.ID] = s.Alloc
 }
 
-// advance goes to the next end and ends what ends then.
+// advance goes to the next end, or opening or closing of a window, and ends what ends then.
 func (c *cluster) advance() bool {
 	var next time.Time
 	for _, end := range c.ends {
 		if next.IsZero() || end.Before(next) {
 			next = end
+		}
+	}
+	for _, turn := range c.turns { // the daemon plans each second
+		if turn.After(c.now) && (next.IsZero() || turn.Before(next)) {
+			next = turn
 		}
 	}
 	if next.IsZero() {

@@ -80,19 +80,8 @@ func (p *Planner) reserve(w *window, share nodes.Allocation) {
 	p.claim(part, 1)
 }
 
-// dropWindow takes a window out, and says what ran in it.
+// dropWindow takes a window out, and ends and returns what runs in it, or did before it was gone.
 func (p *Planner) dropWindow(id string) (moved []Running) {
-	w := p.windows[id]
-	if w == nil {
-		return nil
-	}
-	delete(p.windows, id)
-	for _, pr := range p.allPromises() {
-		p.lift(pr) // p.lost: they are laid again
-	}
-	for i := range w.holds {
-		w.holds[i].host.line.remove(&w.holds[i], p.now)
-	}
 	for rid, r := range p.running {
 		if r.window == id {
 			moved = append(moved, Running{ID: rid, Alloc: r.alloc, Ends: r.ends.time(time.UTC), Window: id, User: r.user, Limits: r.limits})
@@ -101,6 +90,17 @@ func (p *Planner) dropWindow(id string) (moved []Running) {
 	slices.SortFunc(moved, func(a, b Running) int { return compareIDs(a.ID, b.ID) })
 	for _, r := range moved {
 		p.end(r.ID, p.now)
+	}
+	w := p.windows[id]
+	if w == nil {
+		return moved
+	}
+	delete(p.windows, id)
+	for _, pr := range p.allPromises() {
+		p.lift(pr) // p.lost: they are laid again
+	}
+	for i := range w.holds {
+		w.holds[i].host.line.remove(&w.holds[i], p.now)
 	}
 	for _, s := range w.Shares {
 		if h := p.byID[hostKey{s.Node, id}]; h != nil {
@@ -140,4 +140,16 @@ func (p *Planner) turned() {
 			break
 		}
 	}
+}
+
+// windowFits says whether an element of c can still run in the advance reservation that it names, if it names one: its
+// run limit is not longer than what is left of every span.
+func (p *Planner) windowFits(c *class) bool {
+	if c.shape.Reservation == "" {
+		return true
+	}
+	w := p.windows[c.shape.Reservation]
+	return w != nil && slices.ContainsFunc(w.Spans, func(s Span) bool {
+		return max(instantOf(s.Begin), p.now).plus(c.length) <= instantOf(s.End)
+	})
 }

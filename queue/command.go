@@ -34,6 +34,8 @@ type Selection struct {
 	Account string
 	States  []State
 	Scope   Scopes
+	// Since and Until leave out what had ended before Since, and what was submitted at Until or later. Zero is no bound.
+	Since, Until time.Time
 }
 
 // Scopes is which stage of life a Selection covers.

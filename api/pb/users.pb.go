@@ -170,6 +170,8 @@ type Selection struct {
 	States  []string               `protobuf:"bytes,8,rep,name=states,proto3" json:"states,omitempty"`
 	// unfinished, all, done (finished only), pending, running, suspended
 	Scope         string `protobuf:"bytes,9,opt,name=scope,proto3" json:"scope,omitempty"`
+	Since         int64  `protobuf:"varint,10,opt,name=since,proto3" json:"since,omitempty"` // not what had ended before this time, in ns since 1970; 0 is no bound
+	Until         int64  `protobuf:"varint,11,opt,name=until,proto3" json:"until,omitempty"` // not what was submitted at this time or later
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -265,6 +267,20 @@ func (x *Selection) GetScope() string {
 		return x.Scope
 	}
 	return ""
+}
+
+func (x *Selection) GetSince() int64 {
+	if x != nil {
+		return x.Since
+	}
+	return 0
+}
+
+func (x *Selection) GetUntil() int64 {
+	if x != nil {
+		return x.Until
+	}
+	return 0
 }
 
 type JobsRequest struct {
@@ -3496,7 +3512,7 @@ const file_fairslice_v1_users_proto_rawDesc = "" +
 	"\x03job\x18\x01 \x01(\x03R\x03job\x12\x14\n" +
 	"\x05queue\x18\x02 \x01(\tR\x05queue\x12#\n" +
 	"\rdefault_queue\x18\x03 \x01(\bR\fdefaultQueue\x12\x14\n" +
-	"\x05notes\x18\x04 \x03(\tR\x05notes\"\xd1\x01\n" +
+	"\x05notes\x18\x04 \x03(\tR\x05notes\"\xfd\x01\n" +
 	"\tSelection\x12\x10\n" +
 	"\x03ids\x18\x01 \x03(\tR\x03ids\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x14\n" +
@@ -3506,7 +3522,10 @@ const file_fairslice_v1_users_proto_rawDesc = "" +
 	"\aproject\x18\x06 \x01(\tR\aproject\x12\x18\n" +
 	"\aaccount\x18\a \x01(\tR\aaccount\x12\x16\n" +
 	"\x06states\x18\b \x03(\tR\x06states\x12\x14\n" +
-	"\x05scope\x18\t \x01(\tR\x05scope\"p\n" +
+	"\x05scope\x18\t \x01(\tR\x05scope\x12\x14\n" +
+	"\x05since\x18\n" +
+	" \x01(\x03R\x05since\x12\x14\n" +
+	"\x05until\x18\v \x01(\x03R\x05until\"p\n" +
 	"\vJobsRequest\x12/\n" +
 	"\x06select\x18\x01 \x01(\v2\x17.fairslice.v1.SelectionR\x06select\x12\x16\n" +
 	"\x06arrays\x18\x02 \x01(\bR\x06arrays\x12\x18\n" +

@@ -30,12 +30,14 @@ func ToAccepted(p *pb.SubmitResponse) queue.Accepted {
 
 // FromSelection makes the message.
 func FromSelection(s queue.Selection) *pb.Selection {
-	return &pb.Selection{Ids: s.IDs, User: s.User, Queue: s.Queue, Name: s.Name, Host: s.Host, Project: s.Project, Account: s.Account, States: words[string](s.States), Scope: string(s.Scope)}
+	return &pb.Selection{Ids: s.IDs, User: s.User, Queue: s.Queue, Name: s.Name, Host: s.Host, Project: s.Project, Account: s.Account, States: words[string](s.States), Scope: string(s.Scope),
+		Since: Nanos(s.Since), Until: Nanos(s.Until)}
 }
 
 // ToSelection is the inverse of FromSelection.
 func ToSelection(p *pb.Selection) queue.Selection {
-	return queue.Selection{IDs: p.GetIds(), User: p.GetUser(), Queue: p.GetQueue(), Name: p.GetName(), Host: p.GetHost(), Project: p.GetProject(), Account: p.GetAccount(), States: words[queue.State](p.GetStates()), Scope: queue.Scopes(p.GetScope())}
+	return queue.Selection{IDs: p.GetIds(), User: p.GetUser(), Queue: p.GetQueue(), Name: p.GetName(), Host: p.GetHost(), Project: p.GetProject(), Account: p.GetAccount(), States: words[queue.State](p.GetStates()), Scope: queue.Scopes(p.GetScope()),
+		Since: Time(p.GetSince()), Until: Time(p.GetUntil())}
 }
 
 // FromControl makes the message; who commands is not in it.

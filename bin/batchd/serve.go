@@ -263,5 +263,5 @@ func (l *ledger) FindHistory(ctx context.Context, sel queue.Selection, user stri
 	if user == "all" {
 		user = ""
 	}
-	return l.Store.FindHistory(ctx, store.HistoryFilter{User: user, Queue: sel.Queue, Name: sel.Name})
+	return l.Store.FindHistory(ctx, store.HistoryFilter{User: user, Queue: sel.Queue, Name: sel.Name, Since: sel.Since, Until: sel.Until})
 }

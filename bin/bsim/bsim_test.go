@@ -115,6 +115,8 @@ func TestUsage(t *testing.T) {
 		{"history", "history: --from is missing"},
 		{"history --from soon", "--from soon: allowed is a time such as 2026-10-01"},
 		{"history --from 2026-10-01 --to 2026-13-01", "--to 2026-13-01: allowed is a time such as"},
+		{"history --from 1066-10-14", "--from 1066-10-14: allowed is a time from 1970 to 2200"},
+		{"history --from 2026-10-01 --to 9999-01-01", "--to 9999-01-01: allowed is a time from 1970 to 2200"},
 		{"history --from 2026-10-02 --to 2026-10-01", "--from 2026-10-02: allowed is a time before --to"},
 	} {
 		code, stdout, stderr := bsim(strings.Fields(row.args)...)
@@ -128,14 +130,18 @@ func TestUsage(t *testing.T) {
 }
 
 // past is a site of two hosts, on which the first job of a day had everybody wait.
-type past struct{ day time.Time }
+type past struct {
+	day   time.Time
+	asked *[2]time.Time // of which time the jobs were asked for
+}
 
 func (p past) Hosts(context.Context) ([]*nodes.Node, error) {
 	gpu := []nodes.GPU{{UUID: "g", Capacity: 100, Used: 100}}
 	return []*nodes.Node{{ID: "a", Slots: 2, UsedSlots: 2, GPUs: gpu}, {ID: "b", Alive: true, Closed: true, Slots: 2}}, nil
 }
 
-func (p past) Finished(_ context.Context, fn func(*queue.Job)) error {
+func (p past) Finished(_ context.Context, from, to time.Time, fn func(*queue.Job)) error {
+	*p.asked = [2]time.Time{from, to}
 	at := func(s int) time.Time { return p.day.Add(time.Duration(s) * time.Second) }
 	for i, x := range []struct{ slots, submit, begin, end int }{{4, 0, 0, 100}, {4, 1, 100, 200}, {1, 2, 200, 250}, {9, 3, 3, 4}} {
 		fn(&queue.Job{ID: queue.JobID(i + 1), Spec: &queue.Spec{}, Owner: queue.Identity{User: "alice"}, Submitted: at(x.submit),
@@ -160,7 +166,7 @@ func history(from source, now time.Time, args ...string) (stdout string, err err
 }
 
 func TestHistory(t *testing.T) {
-	p := past{time.Date(2026, 10, 5, 8, 0, 0, 0, time.Local)}
+	p := past{time.Date(2026, 10, 5, 8, 0, 0, 0, time.Local), new([2]time.Time)}
 	plot := filepath.Join(t.TempDir(), "plot.svg")
 	stdout, err := history(p, p.day.Add(time.Hour), "--from", "2026-10-05", "--plot", plot)
 	if err != nil {
@@ -191,6 +197,9 @@ func TestHistory(t *testing.T) {
 	}
 	if got.Actual.N != 3 || got.Replayed.N != 3 || got.NoRoomNow != 1 || got.Slots != 4 || got.FGPU != 100 || got.Actual.MaxWait != 198 || got.Replayed.Makespan != 250 {
 		t.Errorf("got %+v", got)
+	}
+	if want := [2]time.Time{p.day, p.day.Add(16 * time.Hour)}; *p.asked != want {
+		t.Errorf("asked for the jobs of %v, want %v", *p.asked, want)
 	}
 	if _, err := history(p, p.day.Add(time.Hour), "--from", "2026-10-05 08:30"); err == nil || !strings.Contains(err.Error(), "no job that was submitted from") {
 		t.Errorf("of an empty time: %v", err)

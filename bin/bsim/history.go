@@ -40,8 +40,8 @@ func historyCommand() *cli.Command {
 // source is where the past is known. Tests have their own.
 type source interface {
 	Hosts(ctx context.Context) ([]*nodes.Node, error)
-	// Finished calls fn with every finished job of the site.
-	Finished(ctx context.Context, fn func(*queue.Job)) error
+	// Finished calls fn with every finished job that was submitted from one time on and before another; others may be among them.
+	Finished(ctx context.Context, from, to time.Time, fn func(*queue.Job)) error
 }
 
 // compared is the answer of bsim history.
@@ -117,11 +117,13 @@ func replayHistory(c *cli.Context, from source, now time.Time) error {
 
 // moment reads a time of the command line, in this machine's time zone unless it names its own.
 func moment(option, text string) (time.Time, error) {
-	if t, err := time.Parse(time.RFC3339, text); err == nil {
-		return t, nil
-	}
-	for _, layout := range []string{time.DateOnly, "2006-01-02 15:04", "2006-01-02T15:04", time.DateTime} {
-		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
+	for _, layout := range []string{time.RFC3339, time.DateOnly, "2006-01-02 15:04", "2006-01-02T15:04", time.DateTime} {
+		t, err := time.ParseInLocation(layout, text, time.Local)
+		switch {
+		case err != nil:
+		case t.Year() < 1970 || t.Year() > 2200: // times travel as nanoseconds since 1970, in 64 bits
+			return time.Time{}, wrong(option, text, "a time from 1970 to 2200")
+		default:
 			return t, nil
 		}
 	}
@@ -149,7 +151,7 @@ func readSite(ctx context.Context, from source, out *compared) ([]*nodes.Node, *
 		return nil, nil, errors.New("this cluster has no host with slots: there is nothing to replay on")
 	}
 	var jobs []*queue.Job
-	if err := from.Finished(ctx, func(j *queue.Job) { jobs = append(jobs, j) }); err != nil {
+	if err := from.Finished(ctx, out.From, out.To, func(j *queue.Job) { jobs = append(jobs, j) }); err != nil {
 		return nil, nil, err
 	}
 	return cluster, replay.History(jobs, out.From, out.To), nil
@@ -269,13 +271,15 @@ func (s site) Hosts(ctx context.Context) ([]*nodes.Node, error) {
 	return all, nil
 }
 
-func (s site) Finished(ctx context.Context, fn func(*queue.Job)) error {
+func (s site) Finished(ctx context.Context, from, to time.Time, fn func(*queue.Job)) error {
 	u, err := client.NewUsers(s.config)
 	if err != nil {
 		return err
 	}
 	defer u.Close()
-	return u.History(ctx, queue.Selection{User: "all", Scope: queue.ScopeFinished}, func(page *pb.HistoryResponse) error {
+	// Whoever was submitted from then on had not ended before.
+	sel := queue.Selection{User: "all", Scope: queue.ScopeFinished, Since: from, Until: to}
+	return u.History(ctx, sel, func(page *pb.HistoryResponse) error {
 		for _, h := range page.Jobs {
 			events := make([]queue.Event, 0, len(h.Events))
 			for _, e := range h.Events {

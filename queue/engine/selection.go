@@ -124,6 +124,7 @@ func (f *filter) job(j *queue.Job, indices *queue.Array, found []Found) []Found 
 		f.name != "" && !matchName(f.name, j.DisplayName(0)),
 		s.Project != "" && projectOf(j.Spec) != s.Project,
 		s.Account != "" && j.Spec.Account != s.Account,
+		!s.Until.IsZero() && !j.Submitted.Before(s.Until),
 		s.Scope == queue.ScopeUnfinished && j.Finished():
 		return found
 	}
@@ -161,6 +162,9 @@ func (f *filter) element(el *queue.Element) bool {
 		if !st.Suspended() {
 			return false
 		}
+	}
+	if since := f.sel.Since; !since.IsZero() && st.Final() && el.Result != nil && el.Result.At.Before(since) {
+		return false
 	}
 	if len(f.sel.States) > 0 && !slices.Contains(f.sel.States, st) {
 		return false

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"container/heap"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -20,35 +21,63 @@ const gib = 1 << 30
 // crowdTime is when everything has been submitted.
 var crowdTime = time.Date(2026, 10, 5, 12, 0, 0, 0, time.UTC)
 
-// attempt is what runs, as far as its end needs to be told.
+// attempt is what runs, and will have run for so long when it ends by itself, before its limit.
 type attempt struct {
 	id    queue.ElementID
 	user  string
 	shape *queue.Shape
-	ran   time.Duration
+	runs  time.Duration
+	ends  time.Time
 }
 
-// planner makes a planner that knows all of c and has planned nothing yet, set up as the daemon does it; and what runs.
-func (c crowd) planner(order backfill.Order) (*backfill.Planner, []attempt) {
+// attempts is what runs, by when it ends: a heap.
+type attempts []attempt
+
+func (h attempts) Len() int           { return len(h) }
+func (h attempts) Less(i, j int) bool { return h[i].ends.Before(h[j].ends) }
+func (h attempts) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *attempts) Push(x any)        { *h = append(*h, x.(attempt)) }
+func (h *attempts) Pop() any {
+	last := len(*h) - 1
+	x := (*h)[last]
+	*h = (*h)[:last]
+	return x
+}
+
+// site is a planner, set up as the daemon does it, and what runs under it.
+type site struct {
+	planner *backfill.Planner
+	running attempts
+	owners  []string // of what waited at first, by its number
+	chance  *rand.Rand
+}
+
+const firstWaiting = 1_000_000 // the number of the first job that waits
+
+// site makes a site whose planner knows all of c and has planned nothing yet.
+func (c crowd) site(order backfill.Order) *site {
 	r := rand.New(rand.NewPCG(1, 2))
+	e := &site{chance: r}
 	forms, users := c.forms(), make([]string, c.users)
 	for i := range users {
 		users[i] = fmt.Sprintf("user%03d", i)
 	}
 	s := &backfill.Snapshot{Now: crowdTime, Predictor: backfill.NewPredictor()}
 	s.Nodes, s.Running = c.cluster(r)
-	running := make([]attempt, len(s.Running))
-	for i := range running {
+	for i := range s.Running {
 		x := &s.Running[i]
 		x.User = users[r.IntN(len(users))]
-		running[i] = someAttempt(r, x.ID, x.User, forms[r.IntN(len(forms))])
+		left := x.Ends.Sub(crowdTime)
+		e.running = append(e.running, attempt{id: x.ID, user: x.User, shape: forms[r.IntN(len(forms))], runs: left, ends: crowdTime.Add(some(r, left))})
 	}
+	heap.Init(&e.running)
 	mix := placement.NewMix(7 * 24 * time.Hour)
 	mix.Supply(s.Nodes)
 	for i := range c.jobs {
 		form := forms[r.IntN(len(forms))]
-		s.Pending = append(s.Pending, backfill.Pending{Job: queue.JobID(1_000_000 + i), Shape: form, Indices: []int{0}, Position: int64(i),
-			User: users[r.IntN(len(users))], Submitted: crowdTime.Add(-time.Duration(c.jobs-i) * 100_000 * time.Second / time.Duration(c.jobs))})
+		e.owners = append(e.owners, users[r.IntN(len(users))])
+		s.Pending = append(s.Pending, backfill.Pending{Job: queue.JobID(firstWaiting + i), Shape: form, Indices: []int{0}, Position: int64(i),
+			User: e.owners[i], Submitted: crowdTime.Add(-time.Duration(c.jobs-i) * 100_000 * time.Second / time.Duration(c.jobs))})
 		if i < 10_000 { // more do not change it
 			host := form.Host
 			host.Slots = form.Slots
@@ -56,16 +85,28 @@ func (c crowd) planner(order backfill.Order) (*backfill.Planner, []attempt) {
 		}
 	}
 	for range 20 * c.users {
-		x := someAttempt(r, queue.ElementID{}, users[r.IntN(len(users))], forms[r.IntN(len(forms))])
-		s.Predictor.Observe(x.user, x.shape, x.ran)
+		form := forms[r.IntN(len(forms))]
+		s.Predictor.Observe(users[r.IntN(len(users))], form, some(r, form.RunLimit))
 	}
 	s.Policy = backfill.Policy{Protected: 1, Order: order, Eager: true, Placement: placement.Fragmentation(mix)}
-	return backfill.Load(s), running
+	e.planner = backfill.Load(s)
+	return e
 }
 
-// someAttempt runs for a part of its limit, as most do.
-func someAttempt(r *rand.Rand, id queue.ElementID, user string, form *queue.Shape) attempt {
-	return attempt{id: id, user: user, shape: form, ran: time.Duration(r.Float64() * r.Float64() * float64(form.RunLimit))}
+// began notes what a plan has started.
+func (e *site) began(list []backfill.Start, now time.Time) {
+	for _, s := range list {
+		runs := some(e.chance, s.Shape.RunLimit)
+		heap.Push(&e.running, attempt{id: s.ID, user: e.owners[s.ID.Job-firstWaiting], shape: s.Shape, runs: runs, ends: now.Add(runs)})
+	}
+}
+
+// nextEnd takes out what ends next; something always runs.
+func (e *site) nextEnd() attempt { return heap.Pop(&e.running).(attempt) }
+
+// some is for how long something of this limit runs: most for a small part of it.
+func some(r *rand.Rand, limit time.Duration) time.Duration {
+	return time.Duration(r.Float64() * r.Float64() * float64(limit))
 }
 
 // cluster is the nodes, and an attempt on each GPU that ends within a day.

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"fairslice/backfill"
@@ -44,7 +43,7 @@ func benchReplays(ctx context.Context, to io.Writer) error {
 	if len(real) == 0 {
 		fmt.Fprintln(to, "no real traces: FAIRSLICE_TRACES names the folder that has them in swf/")
 	}
-	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', tabwriter.AlignRight)
+	w := newTable(to)
 	fmt.Fprintln(w, "replay of\tjobs\tpolicy\tseconds\tprocessor\tjobs/s\t")
 	for _, file := range append(files, real...) {
 		tasks, procs, err := readTrace(file)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -32,8 +31,6 @@ var full = crowd{nodes: 10_000, jobs: 100_000, shapes: 1000, users: 200}
 const (
 	fullPlans = 3   // planners made for one figure
 	ends      = 500 // plans after an end for one figure
-	// apart is how far ends are apart in the cluster's time.
-	apart = 250 * time.Millisecond
 )
 
 // figures are what is measured of one crowd and order. Amounts of memory are in bytes.
@@ -88,21 +85,17 @@ func benchScheduler(ctx context.Context, to io.Writer, dir string) error {
 func measure(c crowd, order backfill.Order) figures {
 	var all []figures
 	for i := range fullPlans {
-		before := heap()
-		p, running := c.planner(order)
-		f := figures{}
+		before := inUse()
+		f, e := figures{}, c.site(order)
 		runtime.GC() // what loading has left is not the plan's
 		m := startMeter()
-		plan := p.Plan(crowdTime)
+		plan := e.planner.Plan(crowdTime)
 		f.wall, f.cpu, f.allocs, f.bytes = m.stop()
 		f.starts, f.looks = len(plan.Starts), plan.Looks
-		for _, s := range plan.Starts {
-			running = append(running, attempt{id: s.ID, user: "user000", shape: s.Shape, ran: s.Shape.RunLimit / 2})
-		}
+		e.began(plan.Starts, crowdTime)
 		if i == fullPlans-1 {
-			plan = nil
-			f.held = heap() - before
-			f.ends(p, running)
+			f.held = inUse() - before
+			f.ends(e)
 		}
 		all = append(all, f)
 	}
@@ -112,37 +105,31 @@ func measure(c crowd, order backfill.Order) figures {
 	return last
 }
 
-// ends lets one attempt after the other end, each time another one by chance, and plans after each.
-func (f *figures) ends(p *backfill.Planner, running []attempt) {
-	r := rand.New(rand.NewPCG(3, 4))
-	n := min(ends, len(running))
-	took := make([]time.Duration, 0, n)
+// ends lets one attempt after the other end when its time has come, and plans after each.
+func (f *figures) ends(e *site) {
+	took := make([]time.Duration, 0, ends)
 	total := startMeter()
 	var starts, looks int
-	for i := range n {
-		at := r.IntN(len(running))
-		x := running[at]
-		running[at], running = running[len(running)-1], running[:len(running)-1]
-		now := crowdTime.Add(time.Duration(i+1) * apart)
+	for len(took) < ends {
+		x := e.nextEnd()
 		began := time.Now()
-		p.Predictor.Observe(x.user, x.shape, x.ran)
-		p.End(x.id, now)
-		plan := p.Plan(now)
+		e.planner.Predictor.Observe(x.user, x.shape, x.runs)
+		e.planner.End(x.id, x.ends)
+		plan := e.planner.Plan(x.ends)
 		took = append(took, time.Since(began))
 		starts, looks = starts+len(plan.Starts), looks+plan.Looks
-		for _, s := range plan.Starts {
-			running = append(running, attempt{id: s.ID, user: x.user, shape: s.Shape, ran: s.Shape.RunLimit / 2})
-		}
+		e.began(plan.Starts, x.ends)
 	}
 	_, cpu, allocs, bytes := total.stop()
 	slices.Sort(took)
+	n := len(took)
 	f.median, f.worst, f.endCPU = took[n/2], took[n-1], cpu/time.Duration(n)
 	mean := func(sum float64) float64 { return sum / float64(n) }
 	f.endStarts, f.endLooks, f.endAllocs, f.endBytes = mean(float64(starts)), mean(float64(looks)), mean(float64(allocs)), mean(float64(bytes))
 }
 
-// heap is what is in use once the rest has been collected.
-func heap() uint64 {
+// inUse is how much of the heap is once the rest has been collected.
+func inUse() uint64 {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
@@ -180,16 +167,26 @@ func processorTime() time.Duration {
 }
 
 func printFull(to io.Writer, all []figures) error {
-	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', tabwriter.AlignRight)
+	w := newTable(to)
 	fmt.Fprintln(w, "order\tfull plan\tprocessor\tstarts\tlooks\tallocations\tMB\theld MB\t")
 	for i, f := range all {
-		fmt.Fprintf(w, "%s\t%.0f ms\t%.0f ms\t%d\t%d\t%d\t%.1f\t%.0f\t\n", orders[i].name, ms(f.wall), ms(f.cpu), f.starts, f.looks, f.allocs, mb(float64(f.bytes)), mb(float64(f.held)))
+		fmt.Fprintf(w, "%s\t%.0f ms\t%.0f ms\t%d\t%d\t%d\t%.1f\t%.0f\t\n",
+			orders[i].name, ms(f.wall), ms(f.cpu), f.starts, f.looks, f.allocs, mb(float64(f.bytes)), mb(float64(f.held)))
 	}
-	fmt.Fprintf(w, "\t\t\t\t\t\t\t\t\nafter one end\tmedian\tworst of %d\tprocessor\tstarts\tlooks\tallocations\tkB\t\n", ends)
+	if err := flush(w, to); err != nil {
+		return err
+	}
+	w = newTable(to)
+	fmt.Fprintf(w, "order\tafter one end\tworst of %d\tprocessor\tstarts\tlooks\tallocations\tMB\t\n", ends)
 	for i, f := range all {
-		fmt.Fprintf(w, "%s\t%.2f ms\t%.2f ms\t%.2f ms\t%.1f\t%.1f\t%.0f\t%.0f\t\n", orders[i].name, ms(f.median), ms(f.worst), ms(f.endCPU), f.endStarts, f.endLooks, f.endAllocs, f.endBytes/1000)
+		fmt.Fprintf(w, "%s\t%.2f ms\t%.2f ms\t%.2f ms\t%.1f\t%.1f\t%.0f\t%.3f\t\n",
+			orders[i].name, ms(f.median), ms(f.worst), ms(f.endCPU), f.endStarts, f.endLooks, f.endAllocs, mb(f.endBytes))
 	}
 	return flush(w, to)
+}
+
+func newTable(to io.Writer) *tabwriter.Writer {
+	return tabwriter.NewWriter(to, 0, 0, 2, ' ', tabwriter.AlignRight)
 }
 
 func mb(bytes float64) float64 { return bytes / 1e6 }
@@ -232,7 +229,7 @@ func (g *growth) measure(ctx context.Context, fulls []figures) ([][]figures, err
 
 // print is a line for each size, and last the power of the size that the ends of each column agree with: 1 is linear.
 func (g *growth) print(to io.Writer, all [][]figures) error {
-	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', tabwriter.AlignRight)
+	w := newTable(to)
 	fmt.Fprintf(w, "%s\t", g.what)
 	for _, o := range orders {
 		fmt.Fprintf(w, "%s: full plan\tstarts\tafter one end\t", o.name)
