@@ -56,7 +56,7 @@
 //	candidates by predicted run time     .477/1.20    .588/1.21    .447/1.13    .500  -.023   -.020
 //	candidates by run limit (SJF)        .484/2.04    .596/1.26    .454/1.12    .508  -.030   -.026
 //	widest candidate first               .514/1.22    .637/1.25    .512/1.13    .552  -.001   +.001
-//	three promises                       .519/2.16    .664/1.26    .470/1.09    .545  -.007   -.007
+//	three promises                       .524/1.15    .645/1.25    .481/1.09    .546  -.007   -.007
 //	with fair share (weight 30)          .484/1.37    .617/1.28    .443/1.15    .509  -.006   -.002
 //	run times known (no order can)       .301/1.35    .353/1.30    .138/1.06    .245  -.007   -.004
 //	no guard (means of moved traces)     max 1.90     max 1.83                  .503

@@ -158,7 +158,7 @@ func (c *cluster) programs() error {
 	if err := os.MkdirAll(c.bin, 0o755); err != nil {
 		return err
 	}
-	built := []string{"batchd", "bcli", "shepherd", "enter", "noded"}
+	built := []string{"batchd", "bcli", "bsim", "shepherd", "enter", "noded"}
 	if from := os.Getenv("FAIRSLICE_BIN"); from != "" {
 		// Copies: what is rebuilt meanwhile must not change under the tests.
 		for _, name := range append(built, "simdriver/libnvidia-ml.so.1") {
@@ -190,7 +190,7 @@ func (c *cluster) build() error {
 		cgo  string
 		args []string
 	}{
-		{"0", []string{"../bin/batchd", "../bin/bcli", "../bin/shepherd", "../nodes/apptainer/enter"}},
+		{"0", []string{"../bin/batchd", "../bin/bcli", "../bin/bsim", "../bin/shepherd", "../nodes/apptainer/enter"}},
 		// go-nvml binds its symbols when they are first used.
 		{"1", []string{"-ldflags", "-extldflags=-Wl,-z,lazy", "../bin/noded"}},
 	} {

@@ -174,3 +174,27 @@ func TestDemo(t *testing.T) {
 		t.Logf("%s", out)
 	}
 }
+
+// TestReadmeReplay runs the replay that README.md shows, and compares all of it but the time that it took.
+func TestReadmeReplay(t *testing.T) {
+	text, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(text), "\n$ bsim replay ")
+	shown, _, _ := strings.Cut(rest, "\n```")
+	args, want, _ := strings.Cut(shown, "\n")
+	if !found {
+		t.Fatal("README.md shows no bsim replay")
+	}
+	cmd := exec.Command(filepath.Join(running(t).bin, "bsim"), append([]string{"replay"}, strings.Fields(args)...)...)
+	cmd.Dir = ".."
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	took := regexp.MustCompile(`(?m)^seconds used .*$`)
+	if got, want := took.ReplaceAllString(strings.TrimSpace(string(out)), ""), took.ReplaceAllString(want, ""); got != want {
+		t.Errorf("bsim prints\n%s\nREADME.md shows\n%s", got, want)
+	}
+}
