@@ -9,10 +9,10 @@ import (
 
 // earliest is when, and where, an element of c can start at the earliest, if what runs ends at its limit and the
 // promises are kept. Without an allocation there is no such time: what is in the way has no run limit.
-func (p *Planner) earliest(c *class) (instant, []nodes.Allocation) {
-	at, alloc := p.earliestWhole(c)
+func (p *Planner) earliest(c *class, limit instant) (instant, []nodes.Allocation) {
+	at, alloc := p.earliestWhole(c, limit)
 	if c.spread && len(p.hosts) > 1 && at > p.now {
-		if t, a := p.earliestSpread(c, at); a != nil {
+		if t, a := p.earliestSpread(c, min(at, limit)); a != nil {
 			return t, a
 		}
 	}
@@ -20,7 +20,7 @@ func (p *Planner) earliest(c *class) (instant, []nodes.Allocation) {
 }
 
 // earliestWhole is earliest on one host: the first time, the least cost then, the first host of equals.
-func (p *Planner) earliestWhole(c *class) (instant, []nodes.Allocation) {
+func (p *Planner) earliestWhole(c *class, limit instant) (instant, []nodes.Allocation) {
 	if !c.whole() {
 		return never, nil
 	}
@@ -32,7 +32,7 @@ func (p *Planner) earliestWhole(c *class) (instant, []nodes.Allocation) {
 			continue
 		}
 		if len(p.hosts) == 1 {
-			if at = h.earliest(r, p.now, c.length, never, p.now); at < never {
+			if at = h.earliest(r, p.now, c.length, never, p.now); at < limit {
 				best.host = h
 			}
 			break
@@ -40,8 +40,8 @@ func (p *Planner) earliestWhole(c *class) (instant, []nodes.Allocation) {
 		if !h.emptied().Fits(r) {
 			continue
 		}
-		t := h.earliest(r, p.now, c.length, at.plus(1), p.now)
-		if t > at || t == never {
+		t := h.earliest(r, p.now, c.length, min(at.plus(1), limit), p.now)
+		if t > at || t >= limit {
 			continue
 		}
 		if t < at {

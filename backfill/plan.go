@@ -208,18 +208,24 @@ func (p *Planner) keep(plan *Plan, g *group) bool {
 	if p.start(plan, g) {
 		return false
 	}
-	sooner, there := p.earliest(g.class)
+	limit, stays := never, at > p.now && p.stillFree(g.class, at, alloc)
+	if stays {
+		limit = at
+	}
+	sooner, there := p.earliest(g.class, limit)
 	switch {
-	case at > p.now && sooner >= at && p.stillFree(g.class, at, alloc): // it stays where it was
+	case stays && there == nil: // it stays where it was
 		p.lay(pr, at, alloc)
 		if placed {
 			p.laid = laid
 		}
+		p.lookedFor(pr)
 	case there == nil:
 		p.withdraw(pr)
 		return false
 	default:
 		p.lay(pr, sooner, there)
+		p.lookedFor(pr)
 	}
 	return true
 }

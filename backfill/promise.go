@@ -17,12 +17,18 @@ type promise struct {
 	// placed says that the holds are in the timelines; seen in which plan it was last served.
 	placed bool
 	seen   uint64
+
+	// When it was last found that nothing earlier can be had: for which inventory, how often promises had been laid, and how
+	// many hosts had been freed.
+	looked          bool
+	inventory, laid uint64
+	freed           int
 }
 
 // promiseTo gives the head element of g the earliest start there is; nil when there is none that can be
 // told (unless far ones are wanted too), or when a limit would be in its way by then.
 func (p *Planner) promiseTo(g *group, far bool) *promise {
-	at, alloc := p.earliest(g.class)
+	at, alloc := p.earliest(g.class, never)
 	if alloc == nil || !far && at-p.now >= foreseeable || !p.withinLimits(g, at, at.plus(g.class.length)) {
 		return nil
 	}
@@ -36,6 +42,7 @@ func (p *Planner) promiseTo(g *group, far bool) *promise {
 	g.class.groups--
 	pr := p.engage(g.class, one, at, alloc)
 	pr.seen = p.plans
+	p.lookedFor(pr)
 	p.served(pr.group, alloc)
 	return pr
 }
@@ -149,7 +156,13 @@ func (p *Planner) stillFree(c *class, at instant, alloc []nodes.Allocation) bool
 // sooner says whether a promise could be laid earlier than it is. It answers only what is cheap to know; where it
 // cannot tell, it says yes.
 func (p *Planner) sooner(pr *promise) bool {
-	if len(pr.holds) != 1 || len(p.hosts) > 1 || pr.at <= p.now {
+	if pr.at <= p.now {
+		return true
+	}
+	if len(p.hosts) > 1 {
+		return p.soonerOnFreed(pr)
+	}
+	if len(pr.holds) != 1 {
 		return true
 	}
 	c := pr.group.class
@@ -164,4 +177,33 @@ func (p *Planner) sooner(pr *promise) bool {
 // hostOf is the host on which an element of c holds its part of a node.
 func (p *Planner) hostOf(c *class, id nodes.ID) *host {
 	return p.byID[hostKey{id, c.shape.Reservation}]
+}
+
+// lookedFor notes that no earlier start can be had now than a promise has.
+func (p *Planner) lookedFor(pr *promise) {
+	pr.looked, pr.inventory, pr.laid, pr.freed = true, p.inventory, p.laid, p.before+len(p.freed)
+}
+
+// soonerOnFreed is sooner for many hosts: an earlier start there now is one that uses a host on which something has been freed
+// since, for all of the element or, where it may take several hosts, for a slot at least.
+func (p *Planner) soonerOnFreed(pr *promise) bool {
+	if !pr.looked || pr.inventory != p.inventory || pr.laid != p.laid || pr.freed < p.before {
+		return true
+	}
+	c := pr.group.class
+	r := c.host
+	if c.spread {
+		r, _ = c.slotOf()
+	}
+	cands := p.candidatesOf(c)
+	for _, h := range p.freed[pr.freed-p.before:] {
+		if slices.ContainsFunc(pr.holds, func(x hold) bool { return x.host == h }) {
+			return true // where its own hold is in the way
+		}
+		if cands.has(h) && h.node.State() == nodes.Up && h.emptied().Fits(&r) && h.earliest(&r, p.now, c.length, pr.at, p.now) < pr.at {
+			return true
+		}
+	}
+	pr.freed = p.before + len(p.freed)
+	return false
 }

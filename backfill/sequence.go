@@ -107,8 +107,18 @@ type heaped struct {
 	entries []entry
 	free    []int32 // entries without a group
 	queue   queueHeap
+	ordered ordering
 	sized   uint64 // the inventory for which sizes were worked out
 }
+
+// ordering is how far a queue is a heap. Most plans take one or two groups before they narrow it.
+type ordering byte
+
+const (
+	inNoOrder ordering = iota
+	firstOnly          // the first comes before all others, which are in no order
+	heapOrdered
+)
 
 // entry is a group of the sequence.
 type entry struct {
@@ -155,7 +165,21 @@ func (s *heaped) begin(p *Planner) {
 	if moved {
 		s.applyMoves()
 	}
-	s.init()
+	s.findFirst()
+}
+
+// findFirst puts the first in order to the front.
+func (s *heaped) findFirst() {
+	s.ordered = firstOnly
+	h, first := s.queue, 0
+	for i := range h {
+		if h[i].before(&h[first]) {
+			first = i
+		}
+	}
+	if len(h) > 0 {
+		h[0], h[first] = h[first], h[0]
+	}
 }
 
 // applyMoves gives who was moved among the user's jobs (btop, bbot) the key of the user's first, or last, of the same
@@ -189,6 +213,9 @@ func (s *heaped) applyMoves() {
 
 func (s *heaped) next() *group {
 	for len(s.queue) > 0 {
+		if s.ordered == inNoOrder {
+			s.init()
+		}
 		x := &s.queue[0]
 		e := &s.entries[x.at]
 		if e.group == nil || e.version != x.version {
@@ -197,7 +224,7 @@ func (s *heaped) next() *group {
 		}
 		if key := s.order.key(&e.facts, s.p.now); key < x.key && e.moved == 0 {
 			x.key = key
-			s.down(0)
+			s.sink()
 			continue
 		}
 		s.pop()
@@ -251,7 +278,17 @@ func (a *place) before(b *place) bool {
 	return compareIDs(a.id, b.id) < 0
 }
 
+// sink puts the first to where it belongs now.
+func (s *heaped) sink() {
+	if s.ordered == heapOrdered {
+		s.down(0)
+	} else {
+		s.ordered = inNoOrder
+	}
+}
+
 func (s *heaped) init() {
+	s.ordered = heapOrdered
 	for i := len(s.queue)/2 - 1; i >= 0; i-- {
 		s.down(i)
 	}
@@ -277,6 +314,10 @@ func (s *heaped) down(i int) {
 
 func (s *heaped) push(x place) {
 	s.queue = append(s.queue, x)
+	if s.ordered != heapOrdered {
+		s.ordered = inNoOrder
+		return
+	}
 	h := s.queue
 	for i := len(h) - 1; i > 0; {
 		up := (i - 1) / 2
@@ -292,5 +333,5 @@ func (s *heaped) pop() {
 	last := len(s.queue) - 1
 	s.queue[0] = s.queue[last]
 	s.queue = s.queue[:last]
-	s.down(0)
+	s.sink()
 }
