@@ -71,7 +71,7 @@ func (p *Planner) possible(c *class) bool {
 		}
 	}
 	if c.spread {
-		c.possible = c.spreadOver(up) != nil
+		c.possible = c.fitsOver(up)
 	}
 	return c.possible
 }

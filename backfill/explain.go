@@ -174,7 +174,7 @@ func (p *Planner) whyNever(c *class, cands *candidates) []queue.Reason {
 		}
 	}
 	fits := func(n *nodes.Node) bool { return c.whole() && n.Fits(&c.host) }
-	if away > 0 && (slices.ContainsFunc(all, fits) || c.spread && c.spreadOver(all) != nil) {
+	if away > 0 && (slices.ContainsFunc(all, fits) || c.spread && c.fitsOver(all)) {
 		return []queue.Reason{{Kind: queue.ReasonHostDown, Hosts: away,
 			Text: fmt.Sprintf("Hosts that could run it are closed or unavailable: %d", away)}}
 	}

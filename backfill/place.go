@@ -294,30 +294,17 @@ func (p *Planner) carveParts(c *class, parts []part, t instant) []nodes.Allocati
 	return out
 }
 
-// spreadOver says where an element of c goes on hosts of which these are all, by their place; nil if it does not fit them.
-func (c *class) spreadOver(list []*nodes.Node) []int {
+// fitsOver says whether an element of c fits on these, as several hosts.
+func (c *class) fitsOver(list []*nodes.Node) bool {
 	one, tile := c.slotOf()
-	type room struct{ slots, at int }
-	var rooms []room
-	for i, n := range list {
+	var parts []part
+	for _, n := range list {
 		if s := roomOn(n, &one, tile); s > 0 {
-			rooms = append(rooms, room{s, i})
+			parts = append(parts, part{slots: s})
 		}
 	}
-	slices.SortFunc(rooms, func(a, b room) int { return cmp.Or(b.slots-a.slots, a.at-b.at) })
-	rest := c.shape.Slots
-	var out []int
-	for _, x := range rooms {
-		take := min(x.slots, rest)
-		if c.shape.PerHost > 0 && take < min(c.shape.PerHost, rest) {
-			return nil
-		}
-		out = append(out, x.at)
-		if rest -= take; rest == 0 {
-			return out
-		}
-	}
-	return nil
+	slices.SortFunc(parts, func(a, b part) int { return b.slots - a.slots })
+	return c.share(parts) != nil
 }
 
 // most is how many slots the head element of g may have at most: -n min,max, as far as limits let it.
