@@ -1,6 +1,8 @@
 package backfill
 
 import (
+	"slices"
+
 	"fairslice/nodes"
 )
 
@@ -39,9 +41,9 @@ func (x *candidates) has(h *host) bool { return x.all || x.in[h.index] }
 // first is the first host of k that is let in, nil if there is none.
 func (x *candidates) first(k *kind) *host {
 	if x.all {
-		return k.hosts[0]
+		return k.hosts[len(k.hosts)-1]
 	}
-	for _, h := range k.hosts {
+	for _, h := range slices.Backward(k.hosts) {
 		if x.in[h.index] {
 			return h
 		}

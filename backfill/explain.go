@@ -100,10 +100,8 @@ func (p *Planner) whyNot(c *class) []queue.Reason {
 		}
 	}
 	for _, k := range p.kinds.list {
-		hosts := k.hosts
-		if !cands.all {
-			hosts = slices.DeleteFunc(slices.Clone(hosts), func(h *host) bool { return !cands.has(h) })
-		}
+		hosts := slices.DeleteFunc(slices.Clone(k.hosts), func(h *host) bool { return !cands.has(h) })
+		slices.Reverse(hosts) // the first of them are named
 		if len(hosts) == 0 {
 			continue
 		}

@@ -12,7 +12,7 @@ import (
 type kind struct {
 	key    string
 	node   *nodes.Node // a copy of one of them, without its name
-	hosts  []*host     // in the order of their IDs
+	hosts  []*host     // the first in the order of their IDs last: it is taken first, and to take from the end moves nothing
 	place  int         // in kinds.list
 	slots  int         // free
 	memory int64       // free
@@ -38,7 +38,7 @@ func (k *kinds) settle(h *host) {
 		x = k.add(h.node)
 	}
 	h.kind = x
-	i, _ := slices.BinarySearchFunc(x.hosts, h.index, func(o *host, index int) int { return o.index - index })
+	i, _ := slices.BinarySearchFunc(x.hosts, h.index, func(o *host, index int) int { return index - o.index })
 	x.hosts = slices.Insert(x.hosts, i, h)
 }
 
@@ -61,7 +61,7 @@ func (k *kinds) leave(h *host) {
 		return
 	}
 	h.kind = nil
-	i, _ := slices.BinarySearchFunc(x.hosts, h.index, func(o *host, index int) int { return o.index - index })
+	i, _ := slices.BinarySearchFunc(x.hosts, h.index, func(o *host, index int) int { return index - o.index })
 	if x.hosts = slices.Delete(x.hosts, i, i+1); len(x.hosts) > 0 {
 		return
 	}

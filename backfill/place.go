@@ -218,7 +218,7 @@ func byRoom(a, b part) int {
 // lot is hosts that have room for the same number of slots each.
 type lot struct {
 	slots int
-	hosts []*host // in the order of their IDs
+	hosts []*host // the first in the order of their IDs last
 }
 
 // placeSpread puts an element on several hosts now. short is how many slots are missing on all of them together, bare
@@ -265,7 +265,7 @@ func (p *Planner) partsOf(lots []lot, cands *candidates, slots int) []part {
 		need, from := (slots+room-1)/room, len(parts)
 		for ; i < len(lots) && lots[i].slots == room; i++ {
 			taken := 0
-			for _, h := range lots[i].hosts {
+			for _, h := range slices.Backward(lots[i].hosts) {
 				if taken == need {
 					break
 				}

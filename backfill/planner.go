@@ -333,7 +333,7 @@ func (p *Planner) settle() {
 		}
 		slices.SortFunc(p.claimed, func(a, b *host) int { return a.index - b.index })
 		for _, k := range p.kinds.list {
-			slices.SortFunc(k.hosts, func(a, b *host) int { return a.index - b.index })
+			slices.SortFunc(k.hosts, func(a, b *host) int { return b.index - a.index })
 		}
 		p.unsorted = false
 	}
