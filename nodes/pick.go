@@ -8,7 +8,7 @@ func (n *Node) gpuMisfit(r *GPURequest) (Misfit, bool) {
 	case r.Whole > 0:
 		have := 0
 		for i := range n.GPUs {
-			if g := &n.GPUs[i]; g.Whole() && g.matches(r) {
+			if g := &n.GPUs[i]; g.Whole() && g.Matches(r) {
 				have++
 			}
 		}
@@ -16,7 +16,7 @@ func (n *Node) gpuMisfit(r *GPURequest) (Misfit, bool) {
 	case r.Memory > 0:
 		need, have := max(r.Count, 1), 0
 		for i := range n.GPUs {
-			if g := &n.GPUs[i]; g.matches(r) {
+			if g := &n.GPUs[i]; g.Matches(r) {
 				if a := g.amountFor(r.Memory); a > 0 && a <= g.Free() {
 					have++
 				}
@@ -26,7 +26,7 @@ func (n *Node) gpuMisfit(r *GPURequest) (Misfit, bool) {
 	}
 	var freest, largest Amount
 	for i := range n.GPUs {
-		if g := &n.GPUs[i]; g.matches(r) {
+		if g := &n.GPUs[i]; g.Matches(r) {
 			freest, largest = max(freest, g.Free()), max(largest, g.Capacity)
 		}
 	}
@@ -53,7 +53,7 @@ func (n *Node) fitsAcross(r *GPURequest) bool {
 		g := &n.GPUs[i]
 		if g.takesWhole(r, before) {
 			before -= g.Capacity
-		} else if g.matches(r) && g.Free() >= rest {
+		} else if g.Matches(r) && g.Free() >= rest {
 			return true
 		}
 	}
@@ -61,7 +61,7 @@ func (n *Node) fitsAcross(r *GPURequest) bool {
 }
 
 func (g *GPU) takesWhole(r *GPURequest, rest Amount) bool {
-	return g.Whole() && rest >= g.Capacity && g.matches(r)
+	return g.Whole() && rest >= g.Capacity && g.Matches(r)
 }
 
 // pickGPUs chooses slices for r: for a fraction the GPU that is left with least (best fit, so that
@@ -72,7 +72,7 @@ func (n *Node) pickGPUs(r *GPURequest) ([]Slice, *Misfit) {
 		var out []Slice
 		for i := range n.GPUs {
 			g := &n.GPUs[i]
-			if len(out) < r.Whole && g.matches(r) && g.Whole() {
+			if len(out) < r.Whole && g.Matches(r) && g.Whole() {
 				out = append(out, g.slice(g.Capacity))
 			}
 		}
@@ -94,7 +94,7 @@ func (n *Node) pickAmount(r *GPURequest) ([]Slice, *Misfit) {
 	var freest Amount
 	var largest Amount
 	for i := range n.GPUs {
-		if g := &n.GPUs[i]; g.matches(r) {
+		if g := &n.GPUs[i]; g.Matches(r) {
 			freest, largest = max(freest, g.Free()), max(largest, g.Capacity)
 		}
 	}
@@ -107,7 +107,7 @@ func (n *Node) pickAmount(r *GPURequest) ([]Slice, *Misfit) {
 	rest := r.Amount
 	for i := range n.GPUs {
 		g := &n.GPUs[i]
-		if g.matches(r) && g.Whole() && rest >= g.Capacity {
+		if g.Matches(r) && g.Whole() && rest >= g.Capacity {
 			out, rest = append(out, g.slice(g.Capacity)), rest-g.Capacity
 			taken[g.UUID] = true
 		}
@@ -141,7 +141,7 @@ func (n *Node) bestFit(r *GPURequest, amount func(*GPU) Amount, except map[strin
 	for i := range n.GPUs {
 		g := &n.GPUs[i]
 		a := amount(g)
-		if a <= 0 || !g.matches(r) || except[g.UUID] || g.Free() < a {
+		if a <= 0 || !g.Matches(r) || except[g.UUID] || g.Free() < a {
 			continue
 		}
 		if best == nil || g.Free()-a < best.Free()-amount(best) {
@@ -151,7 +151,8 @@ func (n *Node) bestFit(r *GPURequest, amount func(*GPU) Amount, except map[strin
 	return best
 }
 
-func (g *GPU) matches(r *GPURequest) bool {
+// Matches says whether r may have g, or a part of it, whatever of g is free: it has the model and the memory.
+func (g *GPU) Matches(r *GPURequest) bool {
 	return g.Memory >= r.MinMemory && (r.Model == "" || containsFold(g.Model, r.Model))
 }
 

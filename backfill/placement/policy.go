@@ -1,10 +1,6 @@
 package placement
 
-import (
-	"strings"
-
-	"fairslice/nodes"
-)
+import "fairslice/nodes"
 
 // Policy says what it costs to put a request on a node, and where on the node it goes. Costs of one
 // policy compare between nodes: the node with the least is the best. The same state of a node costs the
@@ -73,7 +69,7 @@ func (o *policy) best(n *nodes.Node, asked nodes.Request) (cost float64, gpu int
 		best := anyGPU
 		for i := range n.GPUs {
 			g := &n.GPUs[i]
-			if g.Free() < r.GPU.Amount || !matches(g, r.GPU) || twin(n, i) {
+			if g.Free() < r.GPU.Amount || !g.Matches(&r.GPU) || twin(n, i) {
 				continue
 			}
 			o.p.one(i, r.GPU.Amount)
@@ -93,7 +89,7 @@ func (o *policy) best(n *nodes.Node, asked nodes.Request) (cost float64, gpu int
 // onOneGPU says that a fraction that fits n fits one GPU of it.
 func onOneGPU(n *nodes.Node, r nodes.GPURequest) bool {
 	for i := range n.GPUs {
-		if g := &n.GPUs[i]; g.Free() >= r.Amount && matches(g, r) {
+		if g := &n.GPUs[i]; g.Free() >= r.Amount && g.Matches(&r) {
 			return true
 		}
 	}
@@ -127,11 +123,6 @@ func carve(n *nodes.Node, r nodes.Request, gpu int) (nodes.Allocation, bool) {
 	return a, m == nil
 }
 
-// matches is which GPUs nodes.Fit considers for r.
-func matches(g *nodes.GPU, r nodes.GPURequest) bool {
-	return g.Memory >= r.MinMemory && (r.Model == "" || strings.Contains(strings.ToLower(g.Model), strings.ToLower(r.Model)))
-}
-
 // pick is what a request takes of each GPU of a node.
 type pick struct {
 	gpus    []int // indices into Node.GPUs
@@ -153,7 +144,7 @@ func (p *pick) add(gpu int, a nodes.Amount) {
 func (p *pick) whole(n *nodes.Node, r nodes.GPURequest) {
 	p.none()
 	for i := range n.GPUs {
-		if g := &n.GPUs[i]; len(p.gpus) < r.Whole && g.Whole() && matches(g, r) {
+		if g := &n.GPUs[i]; len(p.gpus) < r.Whole && g.Whole() && g.Matches(&r) {
 			p.add(i, g.Capacity)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"compress/gzip"
 	"math"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,13 +15,9 @@ import (
 
 // alibaba opens a file of the Alibaba GPU trace, which is not part of this repository.
 func alibaba(t testing.TB, name string) *os.File {
-	dir := os.Getenv("FAIRSLICE_TRACES")
-	if dir == "" {
-		dir = filepath.Join("..", "..", "..", "shared", "traces")
-	}
-	f, err := os.Open(filepath.Join(dir, "alibaba-gpu-v2023", name))
+	f, err := os.Open(traceFile(t, "alibaba-gpu-v2023", name))
 	if err != nil {
-		t.Skipf("the GPU trace is not here; set FAIRSLICE_TRACES to the folder that has alibaba-gpu-v2023: %v", err)
+		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = f.Close() })
 	return f

@@ -34,22 +34,22 @@ var published = []struct {
 }
 
 // traceFile finds a file of the real traces, which are too large and not ours to keep here.
-func traceFile(t testing.TB, name string) string {
+func traceFile(t testing.TB, kind, name string) string {
 	t.Helper()
 	folder := os.Getenv("FAIRSLICE_TRACES")
 	if folder == "" {
 		folder = filepath.Join("..", "..", "..", "shared", "traces")
 	}
-	file := filepath.Join(folder, "swf", name)
+	file := filepath.Join(folder, kind, name)
 	if _, err := os.Stat(file); err != nil {
-		t.Skipf("no real trace: %v (set FAIRSLICE_TRACES to the folder with swf/)", err)
+		t.Skipf("no real trace: %v (set FAIRSLICE_TRACES to the folder with %s/)", err, kind)
 	}
 	return file
 }
 
 func realWorkload(t testing.TB, name string, procs int64, change Change) []Task {
 	t.Helper()
-	f, err := os.Open(traceFile(t, name+".swf.gz"))
+	f, err := os.Open(traceFile(t, "swf", name+".swf.gz"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func checkPublished(t *testing.T, tasks []Task, starts []int64, procs int64, job
 	if err := WriteStarts(&got, tasks, starts); err != nil {
 		t.Fatal(err)
 	}
-	if want := unpack(t, traceFile(t, startsFile+".starts.gz")); !bytes.Equal(got.Bytes(), want) {
+	if want := unpack(t, traceFile(t, "swf", startsFile+".starts.gz")); !bytes.Equal(got.Bytes(), want) {
 		t.Errorf("starts differ from the published ones: %s", firstDifference(got.Bytes(), want))
 	}
 }
