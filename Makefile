@@ -20,8 +20,11 @@ build: ## build everything into out/
 	@mkdir -p $(OUT)
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(OUT)/ ./bin/batchd ./bin/bcli ./bin/bsim ./bin/shepherd
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(OUT)/enter ./nodes/apptainer/enter
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(OUT)/fgpu-smi ./bin/fgpu-smi
 	$(GO) build -trimpath -ldflags '$(LDFLAGS) $(LAZY)' -o $(OUT)/noded ./bin/noded
+	OUT=$(CURDIR)/$(OUT) sh nodes/fgpu/shim/build.sh
 	OUT=$(CURDIR)/$(OUT)/simdriver sh nodes/fgpu/simdriver/build.sh
+	OUT=$(CURDIR)/$(OUT) sh nodes/fgpu/tenant/build.sh
 	@for c in $$($(OUT)/bcli --commands); do ln -sf bcli $(OUT)/$$c; done
 
 setup: ## install what is missing (PostgreSQL, Apptainer, a C compiler); changes nothing when all is there

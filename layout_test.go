@@ -35,14 +35,21 @@ var layout = map[string][]string{
 	"store/storetest": {"store", "store/pgserver", "nodes", "images", "queue", "accounting", "backfill"},
 
 	// The agent drives the technologies of its own noun: they are its parts, not other edges.
-	"nodes/agent":           {"nodes", "queue", "nodes/apptainer", "nodes/cgroup", "nodes/fgpu", "nodes/nvml", "nodes/shepherd"},
+	"nodes/agent":           {"nodes", "queue", "nodes/apptainer", "nodes/cgroup", "nodes/cgroup/devices", "nodes/fgpu", "nodes/shepherd"},
 	"nodes/shepherd":        {"nodes"},
 	"nodes/cgroup":          {"nodes"},
+	"nodes/cgroup/devices":  {"nodes/cgroup"}, // apart: the process that starts jobs links the other
 	"nodes/nvml":            {"nodes"},
 	"nodes/fgpu":            {"nodes"},
-	"nodes/fgpu/simdriver":  {"nodes"},
+	"nodes/fgpu/abi":        {}, // C headers
+	"nodes/fgpu/shim":       {}, // C; tests only
+	"nodes/fgpu/simdriver":  {"nodes", "nodes/fgpu/abi"},
+	"nodes/fgpu/mode":       {"nodes", "nodes/nvml"},
+	"nodes/fgpu/mps":        {"nodes"},
+	"nodes/fgpu/tenant":     {"nodes", "nodes/fgpu", "nodes/fgpu/abi"},
+	"nodes/fgpu/tenant/...": {"nodes", "nodes/fgpu"},
 	"nodes/apptainer":       {"nodes"},
-	"nodes/apptainer/enter": {"nodes/apptainer"}, // a program of its own, which runs inside the container
+	"nodes/apptainer/enter": {"nodes/apptainer", "nodes/fgpu"}, // a program of its own, which runs inside the container
 
 	"images/sif": {"images"},
 
@@ -54,7 +61,7 @@ var layout = map[string][]string{
 	"web":        {"nodes", "images", "queue", "accounting", "backfill", "api/..."},
 	"etc":        {},
 	"test":       {"..."}, // tests only
-	"test/bench": {"nodes", "queue", "backfill", "backfill/placement", "backfill/replay", "api/client"},
+	"test/bench": {"nodes", "queue", "backfill", "backfill/placement", "backfill/replay", "api/client", "nodes/fgpu", "nodes/fgpu/simdriver", "nodes/fgpu/tenant"},
 	"test/crash": {}, // tests only
 
 	"bin/...": {"..."},
@@ -72,6 +79,7 @@ var outside = map[string][]string{
 	"github.com/sylabs/sif/v2":            {"images/sif"},
 	"github.com/pelletier/go-toml/v2":     {"etc"},
 	"github.com/creack/pty":               {"nodes/shepherd"},
+	"github.com/cilium/ebpf":              {"nodes/cgroup/devices"},
 	"github.com/coder/websocket":          {"web"},
 	"connectrpc.com/connect":              {"api/...", "bin/..."},
 	"google.golang.org/protobuf":          {"api/...", "bin/..."},

@@ -19,6 +19,7 @@ const gib = int64(1) << 30
 //
 //	policy protected=2 order=sjf starts=9       also: candidates= looks=; without: EASY (1), fcfs
 //	nodes a=4 b=2,mem=8,gpu=2x100,lic=1,down    slots, then GiB, GPUs of so many hundredths, licences, state
+//	nodes c=4,gpu=1x100,mps d=4,mig=3+1         GPUs in ModeMPS; a GPU in instances of so many sevenths
 //	limit u=4 v=2x                              slots at once under a limit; x: elements
 //	used ann=9                                  slot-hours that a user has had, for order=fairshare
 //	window w a:2/0=50 10m-1h,25h-never          an advance reservation; "drop w" ends it
@@ -27,7 +28,7 @@ const gib = int64(1) << 30
 //	at 10m                                      the clock goes there; what ends or is due meanwhile is played
 //	end 2[1] | kill 3 | hold 3 | release 3      an element ends; a job's waiting elements vanish, or may not start
 //	mod 3 prio=5 | top 3 | bottom 3             a job that waits is changed
-//	close a | open a | fall a | rise a          also: join c=4, leave c
+//	close a | open a | fall a | rise a          also: join c=4, leave c, unfence a (its GPUs)
 //
 // What runs ends at its limit, or after runs=. Expectations are of two kinds. A row of lines without a time is all that a
 // plan made now says:
@@ -183,7 +184,7 @@ func (c *scenario) event(verb string, args []string) {
 		c.end(elementOf(c.t, args[0]))
 	case "kill", "hold", "release", "mod", "top", "bottom":
 		c.change(verb, args)
-	case "close", "open", "fall", "rise", "leave":
+	case "close", "open", "fall", "rise", "leave", "unfence":
 		c.node(verb, nodes.ID(args[0]))
 	default:
 		c.fatal("no such statement: %s", verb)
@@ -264,6 +265,10 @@ func (c *scenario) node(verb string, id nodes.ID) {
 		n.Closed = verb == "close"
 	case "fall", "rise":
 		n.Alive = verb == "rise"
+	case "unfence":
+		for i := range n.GPUs {
+			n.GPUs[i].Unfenced = "the probe failed"
+		}
 	case "leave":
 		delete(c.real, id)
 		c.p.RemoveNode(id)

@@ -26,14 +26,19 @@ type host struct {
 
 	worst nodes.Node // see over
 	gpus  []nodes.Amount
+	// picky says that some GPU here is not shared by just anybody: it is in nodes.ModeMIG or nodes.ModeMPS.
+	picky bool
 }
 
 func newHost(n *nodes.Node) *host {
 	h := &host{id: n.ID, node: n, line: newTimeline(n)}
 	h.worst = *n.Clone()
 	h.gpus = make([]nodes.Amount, len(n.GPUs))
+	h.picky = slices.ContainsFunc(n.GPUs, func(g nodes.GPU) bool { return picky(&g) })
 	return h
 }
+
+func picky(g *nodes.GPU) bool { return g.Mode == nodes.ModeMIG || g.Mode == nodes.ModeMPS }
 
 // hold is what a takes here.
 func (h *host) hold(a *nodes.Allocation, from, to instant) hold {
@@ -47,6 +52,9 @@ func (h *host) hold(a *nodes.Allocation, from, to instant) hold {
 		for _, s := range a.Slices {
 			if i := slices.IndexFunc(h.node.GPUs, func(g nodes.GPU) bool { return g.UUID == s.UUID }); i >= 0 {
 				x.load.gpus[i] += s.Amount
+				if g := &h.node.GPUs[i]; g.Mode == nodes.ModeMPS && s.Mode == g.Mode && a.User != "" {
+					x.load.changeUser(&userLoad{i, a.User, s.Amount}, 1)
+				}
 			}
 		}
 	}
@@ -84,13 +92,25 @@ func (h *host) together() *nodes.Node {
 		all.UsedConsumables, all.Taken = all.UsedConsumables.Plus(n.UsedConsumables), all.Taken || n.Taken
 		for i := range n.GPUs {
 			for k := range all.GPUs {
-				if all.GPUs[k].UUID == n.GPUs[i].UUID {
-					all.GPUs[k].Used += n.GPUs[i].Used
+				if g := &all.GPUs[k]; g.UUID == n.GPUs[i].UUID {
+					g.Holder = jointHolder(g, &n.GPUs[i])
+					g.Used += n.GPUs[i].Used
 				}
 			}
 		}
 	}
 	return all
+}
+
+// jointHolder is nodes.GPU.Holder of a GPU on which there is what is on both a and b.
+func jointHolder(a, b *nodes.GPU) string {
+	switch {
+	case a.Used == 0:
+		return b.Holder
+	case b.Used == 0 || a.Holder == b.Holder:
+		return a.Holder
+	}
+	return ""
 }
 
 // over is h with the most that will be held of each thing in [from, to), in a node that is only valid until
@@ -115,6 +135,9 @@ func (h *host) over(from, to, now instant) *nodes.Node {
 	w.Holders = min(slots, 1)
 	for g := range w.GPUs {
 		w.GPUs[g].Used = x.gpus[g]
+		if h.picky {
+			w.GPUs[g].Holder = l.holder(g, i, to)
+		}
 	}
 	if from <= now {
 		h.countPresent(w)
@@ -128,7 +151,25 @@ func (h *host) countPresent(w *nodes.Node) {
 	w.UsedConsumables = w.UsedConsumables.Most(n.UsedConsumables)
 	w.Holders, w.Taken = max(w.Holders, n.Holders), n.Taken
 	for g := range w.GPUs {
+		w.GPUs[g].Holder = jointHolder(&w.GPUs[g], &n.GPUs[g])
 		w.GPUs[g].Used = max(w.GPUs[g].Used, n.GPUs[g].Used)
+	}
+	if h.picky && (h.whole != nil || len(h.parts) > 0) {
+		h.countTogether(w)
+	}
+}
+
+// countTogether counts on w what is held of GPUs that are not shared by anybody, be it on h or on another part of its node.
+func (h *host) countTogether(w *nodes.Node) {
+	all := h.together()
+	for i := range all.GPUs {
+		g := &all.GPUs[i]
+		for k := range w.GPUs {
+			if x := &w.GPUs[k]; x.UUID == g.UUID && picky(x) {
+				x.Holder = jointHolder(x, g)
+				x.Used = max(x.Used, min(g.Used, x.Capacity))
+			}
+		}
 	}
 }
 

@@ -84,7 +84,15 @@ func (k *kinds) encode(n *nodes.Node) {
 		b = binary.AppendVarint(b, int64(g.Capacity))
 		b = binary.AppendVarint(b, int64(g.Used))
 		b = binary.AppendVarint(b, g.Memory)
-		b = text(append(b, bit(g.Lost)), g.Model)
+		b = text(append(b, bit(g.Lost || g.Unfenced != "")), g.Model)
+		switch g.Mode {
+		case nodes.ModeMIG:
+			b = binary.AppendVarint(append(b, 'i'), int64(g.Fraction))
+		case nodes.ModeMPS:
+			b = text(append(b, 'm'), g.Holder)
+		default: // all others are shared alike
+			b = append(b, 's')
+		}
 	}
 	k.key = b
 }

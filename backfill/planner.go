@@ -122,14 +122,15 @@ func (p *Planner) PutNode(n *nodes.Node) {
 	h := p.byID[hostKey{n.ID, ""}]
 	n.UsedSlots, n.UsedMemory, n.UsedConsumables, n.Holders, n.Taken = 0, 0, "", 0, false
 	for i := range n.GPUs {
-		n.GPUs[i].Used = 0
+		n.GPUs[i].Used, n.GPUs[i].Holder = 0, ""
 	}
 	if h == nil {
 		p.addHost(newHost(n))
 	} else {
 		p.kinds.leave(h)
-		*h = host{id: h.id, node: n, index: h.index, line: newTimeline(n), claims: h.claims, stale: h.stale,
-			worst: *n.Clone(), gpus: make([]nodes.Amount, len(n.GPUs))}
+		index, claims, stale := h.index, h.claims, h.stale
+		*h = *newHost(n)
+		h.index, h.claims, h.stale = index, claims, stale
 		p.rebuild(h)
 		p.touch(h)
 		p.lost = p.lost || len(p.promises) > 0

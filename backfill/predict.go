@@ -42,7 +42,9 @@ type form struct {
 }
 
 func formOf(s *queue.Shape) form {
-	return form{s.Slots, s.RunLimit, s.Host.Memory, s.Host.GPU, s.Select}
+	f := form{s.Slots, s.RunLimit, s.Host.Memory, s.Host.GPU, s.Select}
+	f.gpu.User = "" // forms are one user's; whether a plan says so depends on the cluster
+	return f
 }
 
 // recent are the latest run times, in seconds.

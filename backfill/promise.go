@@ -146,7 +146,11 @@ func (p *Planner) allPromises() []*promise {
 func (p *Planner) stillFree(c *class, at instant, alloc []nodes.Allocation) bool {
 	for i := range alloc {
 		h := p.hostOf(c, alloc[i].Node)
-		if h == nil || h.node.State() != nodes.Up || h.over(at, at.plus(c.length), -1).Clone().Take(alloc[i]) != nil {
+		if h == nil || h.node.State() != nodes.Up {
+			return false
+		}
+		n := h.over(at, at.plus(c.length), -1).Clone()
+		if n.Admits(alloc[i]) != nil || n.Take(alloc[i]) != nil {
 			return false
 		}
 	}

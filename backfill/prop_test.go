@@ -31,6 +31,7 @@ type cluster struct {
 	windowed bool        // there is an advance reservation "w"
 	turns    []time.Time // when it opens and closes
 	limited  bool        // some jobs count against limits; who is let in by one may come before who holds a promise
+	mps      bool        // some GPUs are in nodes.ModeMPS
 	nextJob  queue.JobID
 	share    map[string]float64
 	// promises are the latest of each element; a promise is void when a node or an order has changed since.
@@ -57,7 +58,15 @@ func drawCluster(t *rapid.T, policy Policy) *cluster {
 			Memory: rapid.Int64Range(1, 16).Draw(t, "gib") * gib, Consumables: "lic=2"}
 		capacity := nodes.Amount(rapid.SampledFrom([]int{100, 200}).Draw(t, "capacity"))
 		for g := range rapid.IntRange(0, 3).Draw(t, "gpus") {
-			n.GPUs = append(n.GPUs, nodes.GPU{Index: g, UUID: fmt.Sprintf("%s-%d", n.ID, g), Memory: 8 * gib, Capacity: capacity})
+			x := nodes.GPU{Index: g, UUID: fmt.Sprintf("%s-%d", n.ID, g), Memory: 8 * gib, Capacity: capacity, Mode: nodes.ModeShim}
+			switch rapid.IntRange(0, 5).Draw(t, "mode") {
+			case 0:
+				x.Mode, x.Memory, x.Fraction = nodes.ModeMIG, 4*gib, rapid.SampledFrom([]int{1428, 4285}).Draw(t, "fraction")
+				x.Capacity = x.Worth(capacity)
+			case 1, 2:
+				x.Mode, c.mps = nodes.ModeMPS, true
+			}
+			n.GPUs = append(n.GPUs, x)
 		}
 		n.Closed = rapid.IntRange(0, 9).Draw(t, "closed") == 0
 		c.ids = append(c.ids, n.ID)
@@ -70,7 +79,13 @@ func drawCluster(t *rapid.T, policy Policy) *cluster {
 		begin := noon.Add(time.Duration(rapid.IntRange(-5, 40).Draw(t, "begin")) * time.Minute)
 		end := begin.Add(time.Duration(rapid.IntRange(1, 60).Draw(t, "long")) * time.Minute)
 		c.turns = []time.Time{begin, end}
-		c.p.PutWindow(Window{ID: "w", Shares: []nodes.Allocation{{Node: n.ID, Slots: rapid.IntRange(1, n.Slots).Draw(t, "reserved")}}, Spans: []Span{{begin, end}}})
+		share := nodes.Allocation{Node: n.ID, Slots: rapid.IntRange(1, n.Slots).Draw(t, "reserved")}
+		for _, g := range n.GPUs { // as a reservation has them: all of what is not shared by anybody
+			if picky(&g) && rapid.Bool().Draw(t, "reserved too") {
+				share.Slices = append(share.Slices, nodes.Slice{UUID: g.UUID, Index: g.Index, Amount: g.Capacity, Memory: g.Memory, SMShare: 10_000, Mode: g.Mode})
+			}
+		}
+		c.p.PutWindow(Window{ID: "w", Shares: []nodes.Allocation{share}, Spans: []Span{{begin, end}}})
 	}
 	c.limited = rapid.Bool().Draw(t, "limited")
 	c.limits = []*Limit{{Max: rapid.IntRange(1, 12).Draw(t, "limit")}, {Max: rapid.IntRange(1, 3).Draw(t, "elements"), Elements: true}}
@@ -130,6 +145,9 @@ func (c *cluster) submit() {
 		if c.windowed && rapid.IntRange(0, 4).Draw(c.t, "inside") == 0 {
 			j.Shape.Reservation = "w"
 		}
+		if c.mps && j.Shape.Host.GPU.Part() {
+			j.Shape.Host.GPU.User = j.User
+		}
 		c.shapes[j.Job] = j.Shape
 		c.p.Add(j)
 	}
@@ -170,6 +188,9 @@ func (c *cluster) begin(s Start) {
 		n := c.nodes[a.Node]
 		if n.State() != nodes.Up {
 			c.t.Fatalf("%s starts on %s, which is %s", s.ID, a.Node, n.State())
+		}
+		if err := n.Admits(a); err != nil {
+			c.t.Fatalf("%s is not admitted: %v", s.ID, err)
 		}
 		if err := n.Take(a); err != nil {
 			c.t.Fatalf("%s does not fit: %v", s.ID, err)

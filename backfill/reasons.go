@@ -63,8 +63,13 @@ func placeOf(b nodes.Blocker) int {
 func (r *reasons) add(m *nodes.Misfit, hosts ...*host) {
 	x := r.note(placeOf(m.Blocker), hosts)
 	x.best = max(x.best, m.Have)
-	x.what = m.What
+	if x.what != inUse { // of GPUs, that is the one thing that a listing of what is free does not tell
+		x.what = m.What
+	}
 }
+
+// inUse is nodes.Misfit.What where enough of a GPU is left, but another user has it.
+const inUse = "mps"
 
 func (r *reasons) note(at int, hosts []*host) *refused {
 	x := &r.byKind[at]
@@ -130,6 +135,8 @@ func (x *refused) describe(k queue.ReasonKind, need nodes.Request) string {
 func describeGPU(g nodes.GPURequest, x *refused) string {
 	var what string
 	switch x.what {
+	case inUse:
+		return "GPU in use by another user (MPS): what is left of it is for that user only"
 	case "fgpu":
 		return fmt.Sprintf("Not enough GPU: needs %s fGPU on one GPU, the freest has %s", g.Amount, nodes.Amount(x.best))
 	case "gpus":

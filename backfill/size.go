@@ -1,6 +1,7 @@
 package backfill
 
 import (
+	"slices"
 	"time"
 
 	"fairslice/nodes"
@@ -49,8 +50,8 @@ func (p *Planner) fgpuOf(s *queue.Shape) nodes.Amount {
 	if g.Whole > 0 || g.Memory > 0 {
 		amount = nodes.OneFGPU * nodes.Amount(max(g.Whole, g.Count, 1))
 		for _, h := range p.hosts {
-			if len(h.node.GPUs) > 0 { // as on the first host that has any
-				x := &h.node.GPUs[0]
+			if i := slices.IndexFunc(h.node.GPUs, whole); i >= 0 { // as on the first host that has any
+				x := &h.node.GPUs[i]
 				if amount = x.Capacity * nodes.Amount(max(g.Whole, g.Count, 1)); g.Memory > 0 && x.Memory > 0 {
 					amount = nodes.Amount(float64(amount) * min(float64(g.Memory)/float64(x.Memory), 1))
 				}
@@ -64,6 +65,8 @@ func (p *Planner) fgpuOf(s *queue.Shape) nodes.Amount {
 	}
 	return amount * nodes.Amount(hosts)
 }
+
+func whole(g nodes.GPU) bool { return g.Mode != nodes.ModeMIG }
 
 // work is how many slot-seconds n elements of s may take.
 func work(s *queue.Shape, n int) int64 {

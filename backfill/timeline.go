@@ -1,6 +1,7 @@
 package backfill
 
 import (
+	"cmp"
 	"slices"
 
 	"fairslice/nodes"
@@ -21,6 +22,14 @@ type load struct {
 	memory      int64
 	gpus        []nodes.Amount // by the GPU's place in Node.GPUs
 	consumables nodes.Consumables
+	users       []userLoad // of gpus, what known users hold of GPUs in nodes.ModeMPS; by GPU and user
+}
+
+// userLoad is what one user holds of a GPU that only one user's slices share.
+type userLoad struct {
+	gpu    int
+	user   string
+	amount nodes.Amount
 }
 
 // hold is what an allocation holds of one host, from..to. Who uses a host alone holds all its slots: then
@@ -78,7 +87,7 @@ func (l *timeline) split(t instant) int {
 	l.slots = slices.Insert(l.slots, i+1, l.slots[i])
 	if l.rest != nil {
 		c := l.rest[i]
-		c.gpus = slices.Clone(c.gpus)
+		c.gpus, c.users = slices.Clone(c.gpus), slices.Clone(c.users)
 		l.rest = slices.Insert(l.rest, i+1, c)
 	}
 	return i + 1
@@ -128,6 +137,9 @@ func (x *load) change(y *load, sign int) {
 	for g, a := range y.gpus {
 		x.gpus[g] += nodes.Amount(sign) * a
 	}
+	for i := range y.users {
+		x.changeUser(&y.users[i], sign)
+	}
 	switch {
 	case y.consumables == "":
 	case sign > 0:
@@ -137,8 +149,30 @@ func (x *load) change(y *load, sign int) {
 	}
 }
 
+func (x *load) changeUser(u *userLoad, sign int) {
+	i, there := slices.BinarySearchFunc(x.users, u, func(a userLoad, b *userLoad) int {
+		return cmp.Or(a.gpu-b.gpu, cmp.Compare(a.user, b.user))
+	})
+	if !there {
+		x.users = slices.Insert(x.users, i, userLoad{gpu: u.gpu, user: u.user})
+	}
+	if x.users[i].amount += nodes.Amount(sign) * u.amount; x.users[i].amount == 0 {
+		x.users = slices.Delete(x.users, i, i+1)
+	}
+}
+
+// owner is the user who holds all that is held of a GPU, "" if several do or one who is not known.
+func (x *load) owner(gpu int) string {
+	for i := range x.users {
+		if u := &x.users[i]; u.gpu == gpu && u.amount == x.gpus[gpu] {
+			return u.user
+		}
+	}
+	return ""
+}
+
 func (x *load) equal(y *load) bool {
-	return x.memory == y.memory && x.consumables == y.consumables && slices.Equal(x.gpus, y.gpus)
+	return x.memory == y.memory && x.consumables == y.consumables && slices.Equal(x.gpus, y.gpus) && slices.Equal(x.users, y.users)
 }
 
 // most makes x the most that x or y holds of each thing.
@@ -199,6 +233,23 @@ func (l *timeline) sooner(t, d, own instant, most int) instant {
 		i, t = j, at[j]
 	}
 	return own
+}
+
+// holder is the user who alone holds something of a GPU from point i until to; "" if nobody does, or not one alone.
+func (l *timeline) holder(gpu, i int, to instant) string {
+	holder, held := "", false
+	for k := i; k < len(l.at) && (k == i || l.at[k] < to); k++ {
+		x := &l.rest[k]
+		if x.gpus[gpu] == 0 {
+			continue
+		}
+		if u := x.owner(gpu); !held {
+			holder, held = u, true
+		} else if u != holder {
+			return ""
+		}
+	}
+	return holder
 }
 
 // next is when point i ends.

@@ -67,6 +67,17 @@ func (c *scenario) readNode(w string) *nodes.Node {
 			for g := range c.number(count) {
 				n.GPUs = append(n.GPUs, nodes.GPU{Index: g, UUID: fmt.Sprintf("%s-%d", n.ID, g), Memory: 8 * gib, Capacity: nodes.Amount(c.number(capacity))})
 			}
+		case key == "mps": // all its GPUs
+			for g := range n.GPUs {
+				n.GPUs[g].Mode = nodes.ModeMPS
+			}
+		case key == "mig": // a GPU of 8 GiB and 1 fGPU in instances of so many sevenths
+			for sevenths := range strings.SplitSeq(value, "+") {
+				i := len(n.GPUs)
+				g := nodes.GPU{Index: i, UUID: fmt.Sprintf("%s-%d", n.ID, i), Mode: nodes.ModeMIG, Fraction: 10_000 * c.number(sevenths) / 7}
+				g.Capacity, g.Memory = g.Worth(100), 8*gib*int64(g.Fraction)/10_000
+				n.GPUs = append(n.GPUs, g)
+			}
 		case key == "down":
 			n.Alive = false
 		case key == "closed":
@@ -121,6 +132,9 @@ func (c *scenario) running(words []string) {
 			r.Ends = noon.Add(c.duration(words[i]))
 		case key == "user":
 			r.User = value
+			for k := range r.Alloc { // after what it is on: of GPUs in ModeMPS it has that user's part
+				c.holds(&r.Alloc[k], value)
+			}
 		case key == "in":
 			r.Window = value
 		case key == "under":
@@ -134,6 +148,19 @@ func (c *scenario) running(words []string) {
 		c.ends[r.ID] = r.Ends
 	}
 	c.p.Begin(r, c.now)
+}
+
+// holds says whose slices those of a are.
+func (c *scenario) holds(a *nodes.Allocation, user string) {
+	for i := range a.Slices {
+		for _, g := range c.real[a.Node].GPUs {
+			if s := &a.Slices[i]; g.UUID == s.UUID {
+				if s.Mode = g.Mode; s.Mode == nodes.ModeMPS {
+					a.User = user
+				}
+			}
+		}
+	}
 }
 
 // hold takes what an attempt has from the real nodes: nothing is given twice (invariant 1).
@@ -156,7 +183,19 @@ func (c *scenario) submit(id queue.JobID, words []string) {
 	for _, w := range words {
 		c.jobWord(p, w)
 	}
+	if c.hasMPS() && p.Shape.Host.GPU.Part() {
+		p.Shape.Host.GPU.User = p.User
+	}
 	c.add(p)
+}
+
+func (c *scenario) hasMPS() bool {
+	for _, n := range c.real {
+		if slices.ContainsFunc(n.GPUs, func(g nodes.GPU) bool { return g.Mode == nodes.ModeMPS }) {
+			return true
+		}
+	}
+	return false
 }
 
 func (c *scenario) add(p *Pending) {

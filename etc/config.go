@@ -77,6 +77,7 @@ type Queue struct {
 	Interactive     bool          `toml:"interactive"`
 	Container       string        `toml:"container"` // required, allowed, never; [container] default when left out
 	Image           string        `toml:"image"`
+	Unfenced        string        `toml:"unfenced"` // refuse, watchdog
 }
 
 // Image is one [[image]].
@@ -106,7 +107,10 @@ type Node struct {
 	NVMLLibrary   string        `toml:"nvml_library"`
 	Metrics       string        `toml:"metrics"` // host:port, "" for none
 	CgroupParent  string        `toml:"cgroup_parent"`
-	Type          string        `toml:"type"` // "" for the machine's own
+	GPUMode       string        `toml:"gpu_mode"`             // auto, mig, mps, shim, count
+	GPUShare      string        `toml:"gpu_share"`            // hard, burst
+	DCGMDir       string        `toml:"dcgm_job_mapping_dir"` // "" for none
+	Type          string        `toml:"type"`                 // "" for the machine's own
 	Reconnect     time.Duration `toml:"reconnect"`
 }
 
@@ -141,6 +145,8 @@ func base() *Config {
 			StateDir:      "/var/lib/fairslice-node",
 			Metrics:       "127.0.0.1:9121",
 			CgroupParent:  "fairslice",
+			GPUMode:       "auto",
+			GPUShare:      "hard",
 			Reconnect:     10 * time.Second,
 		},
 	}
@@ -148,7 +154,7 @@ func base() *Config {
 
 // newQueue is a [[queue]] with nothing in it.
 func newQueue() Queue {
-	return Queue{Priority: 30, Exclusive: true, Interactive: true}
+	return Queue{Priority: 30, Exclusive: true, Interactive: true, Unfenced: "refuse"}
 }
 
 // complete fills in what follows from other keys where the file left it out. An empty default_queue, policy or

@@ -1,12 +1,19 @@
 #!/usr/bin/env bash
-# Builds the small sample image: a static busybox, its applets, and an /etc. No registry, no root,
-# no network. The same inputs give the same bytes, so that an image can be named by its digest.
+# Builds the small sample image: a static busybox, its applets, an /etc, and this machine's C library, which programs
+# with a fraction of a GPU need. No registry, no root, no network. The same inputs give the same bytes, so that an image can
+# be named by its digest.
 #
-#   etc/image.sh NAME OUT.sif
+#   etc/image.sh [--no-libc] NAME OUT.sif
 set -euo pipefail
 
+libc=yes
+if [[ ${1-} == --no-libc ]]; then
+    libc=no
+    shift
+fi
 if [[ ${1-} == --help || ${1-} == -h || $# -ne 2 ]]; then
-    echo "usage: etc/image.sh NAME OUT.sif"
+    echo "usage: etc/image.sh [--no-libc] NAME OUT.sif"
+    echo "  --no-libc  without a C library, as images of static programs are"
     echo "  NAME     written into the image (/etc/image-name, and the label 'name')"
     echo "  OUT.sif  the file to make; an existing one is replaced"
     [[ ${1-} == --help || ${1-} == -h ]] && exit 0
@@ -40,6 +47,19 @@ chmod 755 "$root/bin/busybox"
     [[ $applet == busybox ]] || ln -s busybox "$root/bin/$applet"
 done
 ln -s ../../bin/env "$root/usr/bin/env" # what '#!/usr/bin/env' scripts ask for
+
+if [[ $libc == yes ]]; then
+    # Where the loader is, and beside libc.so.6 the parts that older C libraries keep apart.
+    loader=$(ldd /bin/sh 2>/dev/null | awk '$1 ~ /^\/.*ld-linux/ {print $1}')
+    cfile=$(ldd /bin/sh 2>/dev/null | awk '$1 == "libc.so.6" {print $3}')
+    [[ -n $loader && -n $cfile ]] || die "this machine's C library was not found (ldd /bin/sh); --no-libc leaves it out"
+    mkdir -p "$root${loader%/*}" "$root${cfile%/*}"
+    cp -L "$loader" "$root$loader"
+    for part in libc.so.6 libm.so.6 libdl.so.2 libpthread.so.0 librt.so.1; do
+        [[ -e ${cfile%/*}/$part ]] && cp -L "${cfile%/*}/$part" "$root${cfile%/*}/$part"
+    done
+    chmod -R u+w,a+rX "$root/lib"*
+fi
 
 printf 'root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n' >"$root/etc/passwd"
 printf 'root:x:0:\nnogroup:x:65534:\n' >"$root/etc/group"

@@ -143,6 +143,7 @@ func (v *checker) queue(p path, q *Queue, c *Config) {
 	v.notAbove(p, "user_slots", "max_slots", int64(q.UserSlots), int64(q.MaxSlots))
 	v.oneOf(p.with("container"), q.Container, containerWords...)
 	v.imageName(p.with("image"), q.Image, c)
+	v.oneOf(p.with("unfenced"), q.Unfenced, "refuse", "watchdog")
 	if q.Container == "never" && q.Image != "" {
 		v.say(p.with("image"), "the queue's container is \"never\", so it can have no image")
 	}
@@ -230,6 +231,9 @@ func (v *checker) node(c *Config) {
 	if filepath.IsAbs(n.CgroupParent) || !filepath.IsLocal(n.CgroupParent) || n.CgroupParent == "." {
 		v.say(path{"node", "cgroup_parent"}, `want a path below the cgroup file system, such as "fairslice"; got %s`, quote(n.CgroupParent))
 	}
+	v.oneOf(path{"node", "gpu_mode"}, n.GPUMode, "auto", "mig", "mps", "shim", "count")
+	v.oneOf(path{"node", "gpu_share"}, n.GPUShare, "hard", "burst")
+	v.absolute(path{"node", "dcgm_job_mapping_dir"}, n.DCGMDir, false)
 	if n.Type != "" {
 		v.name(path{"node", "type"}, n.Type)
 	}
@@ -277,7 +281,7 @@ func (v *checker) hostPort(p path, s string) {
 		return
 	}
 	host, port, err := net.SplitHostPort(s)
-	if err != nil || !isPort(port) || strings.ContainsAny(host, " \t/") {
+	if err != nil || !isPort(port) && port != "0" || strings.ContainsAny(host, " \t/") {
 		v.say(p, `want host:port, such as "127.0.0.1:9120", ":9120" for all addresses, or "" for none; got %s`, quote(s))
 	}
 }

@@ -1,6 +1,9 @@
 package nodes
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Blocker says which resource of a node keeps a request out.
 type Blocker string
@@ -18,9 +21,11 @@ const (
 // Misfit is why a request does not fit a node. Never says that the request could never fit: see CouldFit.
 type Misfit struct {
 	Blocker Blocker
-	Need    int64  // in the blocker's own unit: slots, bytes, quantity, 1/100 fGPU or whole GPUs
-	Have    int64  // what is free now, same unit
-	What    string // the consumable's name; "fgpu", "gpus" for GPUs; the state's name
+	Need    int64 // in the blocker's own unit: slots, bytes, quantity, 1/100 fGPU or whole GPUs
+	Have    int64 // what is free now, same unit
+	// What is the consumable's name, or the state's; for GPUs "fgpu", "gpus", "slices", or "mps" when enough is left, but
+	// of GPUs in ModeMPS that another user has.
+	What string
 }
 
 // Fit says whether r fits what is free on n now; when it does, the Misfit is nil.
@@ -57,7 +62,7 @@ func (n *Node) Empty() *Node {
 	e := n.Clone()
 	e.UsedSlots, e.UsedMemory, e.UsedConsumables, e.Holders, e.Taken = 0, 0, "", 0, false
 	for i := range e.GPUs {
-		e.GPUs[i].Used = 0
+		e.GPUs[i].empty()
 	}
 	return e
 }
@@ -95,6 +100,9 @@ func (n *Node) Carve(r Request) (Allocation, *Misfit) {
 	a := Allocation{Node: n.ID, Slots: r.Slots, Memory: r.Memory, Consumables: r.Consumables, Exclusive: r.Exclusive}
 	if !r.GPU.Zero() {
 		a.Slices, _ = n.pickGPUs(&r.GPU)
+		if slices.ContainsFunc(a.Slices, func(s Slice) bool { return s.Mode == ModeMPS }) {
+			a.User = r.GPU.User
+		}
 	}
 	if err := n.Take(a); err != nil {
 		panic("internal error: impossible: what fits cannot be taken: " + err.Error())
@@ -102,8 +110,51 @@ func (n *Node) Carve(r Request) (Allocation, *Misfit) {
 	return a, nil
 }
 
+// CarveAll takes all that n has, its instances too, alone. It is refused, with a Misfit, where anything of n is held or n is not up.
+// What of it is lost or unfenced is left out.
+func (n *Node) CarveAll() (Allocation, *Misfit) {
+	a := Allocation{Node: n.ID, Slots: n.Slots, Memory: n.Memory, Consumables: n.Consumables, Exclusive: true}
+	if m := n.Fit(Request{Slots: a.Slots, Memory: a.Memory, Consumables: a.Consumables, Exclusive: true}); m != nil {
+		return Allocation{}, m
+	}
+	for i := range n.GPUs {
+		switch g := &n.GPUs[i]; {
+		case g.Lost || g.Unfenced != "" || g.Capacity == 0:
+		case g.Used > 0:
+			return Allocation{}, &Misfit{Blocker: BlockedByGPU, Need: int64(g.Capacity), Have: int64(g.Free()), What: "fgpu"}
+		default:
+			a.Slices = append(a.Slices, g.slice(g.Capacity))
+		}
+	}
+	if err := n.Take(a); err != nil {
+		panic("internal error: impossible: what fits cannot be taken: " + err.Error())
+	}
+	return a, nil
+}
+
+// Admits says why an allocation that was planned on an older state of n must not begin now, though Take may have room for
+// it: a GPU has been lost, is no longer fenced, or is in another mode since, or it is one that a may not share.
+func (n *Node) Admits(a Allocation) error {
+	for _, s := range a.Slices {
+		switch g := n.gpu(s.UUID); {
+		case g == nil:
+			return fmt.Errorf("node %s: there is no GPU %s", n.ID, s.UUID)
+		case g.Lost:
+			return fmt.Errorf("node %s: GPU %s is lost", n.ID, s.UUID)
+		case g.Unfenced != "":
+			return fmt.Errorf("node %s: GPU %s is not fenced: %s", n.ID, s.UUID, g.Unfenced)
+		case g.Mode != s.Mode:
+			return fmt.Errorf("node %s: GPU %s is in mode %q, the slice is for %q", n.ID, s.UUID, g.Mode, s.Mode)
+		case s.Amount > g.Free() || !g.admits(a.User):
+			return fmt.Errorf("node %s: GPU %s is in use", n.ID, s.UUID)
+		}
+	}
+	return nil
+}
+
 // Take holds exactly a on n, whatever n's state: it is how a plan's allocation is committed and how
-// live attempts are counted again after a restart. It is refused when it would break invariant 1.
+// live attempts are counted again after a restart. It is refused when it would break invariant 1. What was given
+// before the mode of its GPU changed counts too: it goes on. Whether a new attempt may begin, Admits says.
 func (n *Node) Take(a Allocation) error {
 	if n.UsedSlots+a.Slots > n.Slots || n.UsedMemory+a.Memory > n.Memory || n.Taken || a.Exclusive && n.Holders > 0 {
 		return fmt.Errorf("node %s: %d slots and %d bytes are not free", n.ID, a.Slots, a.Memory)
@@ -112,6 +163,9 @@ func (n *Node) Take(a Allocation) error {
 		g := n.gpu(s.UUID)
 		if g == nil || g.Used+s.Amount > g.Capacity || s.Amount <= 0 {
 			return fmt.Errorf("node %s: %s fGPU are not free on GPU %s", n.ID, s.Amount, s.UUID)
+		}
+		if g.Mode == ModeMPS && s.Mode == ModeMPS && g.Holder != "" && g.Holder != a.User {
+			return fmt.Errorf("node %s: GPU %s is in use by %s (MPS), and not for %q", n.ID, s.UUID, g.Holder, a.User)
 		}
 		for _, other := range a.Slices[:i] {
 			if other.UUID == s.UUID {
@@ -129,7 +183,7 @@ func (n *Node) Take(a Allocation) error {
 	n.Holders++
 	n.Taken = a.Exclusive
 	for _, s := range a.Slices {
-		n.gpu(s.UUID).Used += s.Amount
+		n.gpu(s.UUID).hold(s, a.User)
 	}
 	return nil
 }
@@ -148,7 +202,7 @@ func (n *Node) Release(a Allocation) {
 	broken := n.UsedSlots < 0 || n.UsedMemory < 0 || n.Holders < 0
 	for _, s := range a.Slices {
 		if g := n.gpu(s.UUID); g != nil {
-			g.Used -= s.Amount
+			g.release(s)
 			broken = broken || g.Used < 0
 		}
 	}

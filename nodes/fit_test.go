@@ -282,9 +282,17 @@ func drawNode(t *rapid.T) *Node {
 	n := &Node{ID: "h", Alive: true, Slots: rapid.IntRange(0, 16).Draw(t, "slots"), Memory: rapid.Int64Range(0, 64).Draw(t, "gib") * gib,
 		Consumables: MakeConsumables(map[string]int64{"a": rapid.Int64Range(0, 3).Draw(t, "a"), "b": 1})}
 	for i := range rapid.IntRange(0, 4).Draw(t, "gpus") {
-		n.GPUs = append(n.GPUs, GPU{Index: i, UUID: fmt.Sprint("GPU-", i), Model: rapid.SampledFrom([]string{"A100", "H100"}).Draw(t, "model"),
+		g := GPU{Index: i, UUID: fmt.Sprint("GPU-", i), Model: rapid.SampledFrom([]string{"A100", "H100"}).Draw(t, "model"),
 			Memory: rapid.SampledFrom([]int64{8, 40, 141}).Draw(t, "memory") * gib, Lost: rapid.IntRange(0, 9).Draw(t, "lost") == 0,
-			Capacity: Amount(rapid.SampledFrom([]int{0, 1, 7, 100, 200, 500}).Draw(t, "capacity"))})
+			Capacity: Amount(rapid.SampledFrom([]int{0, 1, 7, 100, 200, 500}).Draw(t, "capacity")),
+			Mode:     rapid.SampledFrom([]Mode{ModeShim, ModeCount, ModeMPS, ModeMIG}).Draw(t, "mode")}
+		if g.Mode == ModeMIG {
+			g.Parent, g.Fraction = "GPU-divided", rapid.SampledFrom([]int{1428, 2857, 10_000}).Draw(t, "fraction")
+		}
+		if rapid.IntRange(0, 9).Draw(t, "unfenced") == 0 {
+			g.Unfenced = "the probe failed"
+		}
+		n.GPUs = append(n.GPUs, g)
 	}
 	return n
 }
@@ -305,6 +313,9 @@ func drawRequest(t *rapid.T) Request {
 	}
 	if !r.GPU.Zero() && rapid.IntRange(0, 3).Draw(t, "by model") == 0 {
 		r.GPU.Model = "h100"
+	}
+	if r.GPU.Part() {
+		r.GPU.User = rapid.SampledFrom([]string{"", "ann", "bob"}).Draw(t, "user")
 	}
 	return r
 }
@@ -339,6 +350,59 @@ func within(n *Node, held []Allocation) error {
 		if g.Used != used[g.UUID] || g.Used > g.Capacity || mem[g.UUID] > g.Memory || sms[g.UUID] > 10_000 {
 			return fmt.Errorf("%s fGPU, %d bytes, %d of the SMs: %+v", used[g.UUID], mem[g.UUID], sms[g.UUID], g)
 		}
+		if err := shared(&g, held); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shared says by whom a GPU is shared that must not be (invariant 4).
+func shared(g *GPU, held []Allocation) error {
+	var users []string
+	for _, a := range held {
+		for _, s := range a.Slices {
+			if s.UUID != g.UUID {
+				continue
+			}
+			users = append(users, a.User)
+			switch {
+			case g.Mode == ModeMIG && (s.Amount != g.Capacity || s.Memory != g.Memory || s.SMShare != g.Fraction):
+				return fmt.Errorf("a part of an instance: %+v of %+v", s, *g)
+			case g.Mode == ModeMPS && g.Holder != a.User:
+				return fmt.Errorf("%q is on the GPU of %q", a.User, g.Holder)
+			case g.Lost || g.Unfenced != "":
+				return fmt.Errorf("a slice of %+v", *g)
+			}
+		}
+	}
+	if len(users) > 1 && (g.Mode == ModeMIG || g.Mode == ModeMPS && users[0] == "") {
+		return fmt.Errorf("%q share %+v", users, *g)
+	}
+	if len(users) == 0 && g.Holder != "" {
+		return fmt.Errorf("nothing is held of %+v", *g)
+	}
+	return nil
+}
+
+// rounded says in what an allocation is not what was asked for: exactly the amount, but where a GPU is not shared.
+func rounded(n *Node, r GPURequest, a Allocation) error {
+	if r.Amount == 0 {
+		return nil
+	}
+	alone := false
+	for _, s := range a.Slices {
+		alone = alone || s.Mode == ModeMIG || s.Mode == ModeMPS && r.User == ""
+	}
+	switch got := a.FGPU(); {
+	case got < r.Amount, !alone && got != r.Amount:
+		return fmt.Errorf("asked for %s fGPU, got %s: %+v", r.Amount, got, a)
+	case got > r.Amount: // then no GPU had just that
+		for i := range n.GPUs {
+			if g := &n.GPUs[i]; g.Mode != ModeMIG && g.Used != 0 && g.Grant(&r, r.Amount) == r.Amount {
+				return fmt.Errorf("asked for %s fGPU, got %s, and it could be had of %+v", r.Amount, got, *g)
+			}
+		}
 	}
 	return nil
 }
@@ -369,11 +433,14 @@ func TestNothingExceedsCapacity(t *testing.T) {
 					}
 					continue
 				}
+				if err := other.Admits(a); err != nil {
+					t.Fatalf("what was carved is not admitted: %v", err)
+				}
 				if err := other.Take(a); err != nil || fmt.Sprintf("%+v", other) != fmt.Sprintf("%+v", n) {
 					t.Fatalf("Take of what Carve gave: %v\n%+v\n%+v", err, other, n)
 				}
-				if want := r.GPU.Amount; want > 0 && a.FGPU() != want {
-					t.Fatalf("asked for %s fGPU, got %s", want, a.FGPU())
+				if err := rounded(other, r.GPU, a); err != nil {
+					t.Fatal(err)
 				}
 				for _, s := range a.Slices {
 					if s.Memory < r.GPU.Memory {

@@ -77,7 +77,8 @@ func (n *Node) SameInventory(o *Node) bool {
 	}
 	for i := range n.GPUs {
 		a, b := n.GPUs[i], o.GPUs[i]
-		a.Used, b.Used = 0, 0
+		a.empty()
+		b.empty()
 		if a != b {
 			return false
 		}
@@ -94,7 +95,8 @@ func (n *Node) Part(share Allocation) *Node {
 	for _, s := range share.Slices {
 		if g := n.gpu(s.UUID); g != nil {
 			part := *g
-			part.of, part.Capacity, part.Memory, part.Used, part.Excess = g.Capacity, s.Amount, s.Memory, 0, 0
+			part.empty()
+			part.of, part.Capacity, part.Memory, part.Excess = g.Capacity, s.Amount, s.Memory, 0
 			x.GPUs = append(x.GPUs, part)
 		}
 	}
@@ -109,20 +111,24 @@ func (n *Node) Resize(inv Node) {
 	n.Memory, n.Excess.Memory = atLeast(inv.Memory, n.UsedMemory)
 	n.Consumables, n.Excess.Consumables = atLeastConsumables(inv.Consumables, n.UsedConsumables)
 	n.Type, n.Model, n.BootID, n.MaxMemory = inv.Type, inv.Model, inv.BootID, inv.MaxMemory
-	used := map[string]Amount{}
-	for _, g := range n.GPUs {
-		used[g.UUID] = g.Used
+	old := map[string]GPU{}
+	had := n.GPUs
+	for _, g := range had {
+		old[g.UUID] = g
 	}
-	old := n.GPUs
 	n.GPUs = append([]GPU(nil), inv.GPUs...)
 	for i := range n.GPUs {
 		g := &n.GPUs[i]
-		g.Used = used[g.UUID]
+		was := old[g.UUID]
+		g.Used, g.Holder = was.Used, ""
+		if g.Mode == was.Mode { // otherwise what is held was given by other rules: nobody shares it
+			g.Holder = was.Holder
+		}
 		g.Capacity, g.Excess = atLeast(g.Capacity, g.Used)
-		delete(used, g.UUID)
+		delete(old, g.UUID)
 	}
-	for _, g := range old { // a GPU that vanished under a slice stays, as lost, until the slice ends
-		if _, gone := used[g.UUID]; gone && g.Used > 0 {
+	for _, g := range had { // a GPU that vanished under a slice stays, as lost, until the slice ends
+		if _, gone := old[g.UUID]; gone && g.Used > 0 {
 			g.Lost = true
 			n.GPUs = append(n.GPUs, g)
 		}

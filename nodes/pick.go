@@ -4,6 +4,7 @@ import "strings"
 
 // gpuMisfit is why the GPUs of n have no room for r; false says that they have. It agrees with pickGPUs.
 func (n *Node) gpuMisfit(r *GPURequest) (Misfit, bool) {
+	m := Misfit{Blocker: BlockedByGPU}
 	switch {
 	case r.Whole > 0:
 		have := 0
@@ -12,32 +13,54 @@ func (n *Node) gpuMisfit(r *GPURequest) (Misfit, bool) {
 				have++
 			}
 		}
-		return Misfit{Blocker: BlockedByGPU, Need: int64(r.Whole), Have: int64(min(have, r.Whole)), What: "gpus"}, have < r.Whole
+		m.Need, m.Have, m.What = int64(r.Whole), int64(min(have, r.Whole)), "gpus"
+		return m, have < r.Whole
 	case r.Memory > 0:
 		need, have := max(r.Count, 1), 0
 		for i := range n.GPUs {
-			if g := &n.GPUs[i]; g.Matches(r) {
-				if a := g.amountFor(r.Memory); a > 0 && a <= g.Free() {
-					have++
-				}
+			if g := &n.GPUs[i]; g.Grant(r, g.amountFor(r.Memory)) > 0 {
+				have++
 			}
 		}
-		return Misfit{Blocker: BlockedByGPU, Need: int64(need), Have: int64(min(have, need)), What: "slices"}, have < need
+		m.Need, m.Have, m.What = int64(need), int64(min(have, need)), n.others(r, "slices")
+		return m, have < need
 	}
 	var freest, largest Amount
 	for i := range n.GPUs {
-		if g := &n.GPUs[i]; g.Matches(r) {
-			freest, largest = max(freest, g.Free()), max(largest, g.Capacity)
+		g := &n.GPUs[i]
+		if !g.Matches(r) {
+			continue
+		}
+		if g.Grant(r, r.Amount) > 0 {
+			return Misfit{}, false
+		}
+		if g.admits(r.User) {
+			freest = max(freest, g.Free())
+		}
+		if g.Mode != ModeMIG {
+			largest = max(largest, g.Capacity)
 		}
 	}
-	if r.Amount <= freest {
+	if r.Amount > largest && n.fitsAcross(r) {
 		return Misfit{}, false
 	}
-	m := Misfit{Blocker: BlockedByGPU, Need: int64(r.Amount), Have: int64(freest), What: "fgpu"}
-	return m, r.Amount <= largest || !n.fitsAcross(r)
+	m.Need, m.Have, m.What = int64(r.Amount), int64(freest), n.others(r, "fgpu")
+	return m, true
 }
 
-// fitsAcross says whether an amount above one GPU fits whole GPUs and a rest on another.
+// others is "mps" when r would fit a GPU if it were its user's, and otherwise what.
+func (n *Node) others(r *GPURequest, what string) string {
+	for i := range n.GPUs {
+		if g := &n.GPUs[i]; r.User != "" && !g.admits(r.User) && g.Matches(r) {
+			if need := g.Need(r); need > 0 && need <= g.Free() {
+				return "mps"
+			}
+		}
+	}
+	return what
+}
+
+// fitsAcross says whether an amount above one GPU fits whole GPUs and a rest on another. Instances are no part of that.
 func (n *Node) fitsAcross(r *GPURequest) bool {
 	rest := r.Amount
 	for i := range n.GPUs {
@@ -53,7 +76,7 @@ func (n *Node) fitsAcross(r *GPURequest) bool {
 		g := &n.GPUs[i]
 		if g.takesWhole(r, before) {
 			before -= g.Capacity
-		} else if g.Matches(r) && g.Free() >= rest {
+		} else if g.Mode != ModeMIG && g.Grant(r, rest) > 0 {
 			return true
 		}
 	}
@@ -77,78 +100,113 @@ func (n *Node) pickGPUs(r *GPURequest) ([]Slice, *Misfit) {
 			}
 		}
 		if len(out) < r.Whole {
-			return nil, &Misfit{Blocker: BlockedByGPU, Need: int64(r.Whole), Have: int64(len(out)), What: "gpus"}
+			return nil, n.why(r)
 		}
 		return out, nil
 	case r.Memory > 0:
-		return n.pickEach(max(r.Count, 1), r, func(g *GPU) Amount { return g.amountFor(r.Memory) })
+		return n.pickEach(max(r.Count, 1), r)
 	}
 	return n.pickAmount(r)
 }
 
+// why is gpuMisfit of what did not fit.
+func (n *Node) why(r *GPURequest) *Misfit {
+	m, _ := n.gpuMisfit(r)
+	return &m
+}
+
 // pickAmount places a fraction, or whole GPUs and a rest where more than one GPU is asked for.
 func (n *Node) pickAmount(r *GPURequest) ([]Slice, *Misfit) {
-	if best := n.bestFit(r, func(*GPU) Amount { return r.Amount }, nil); best != nil {
-		return []Slice{best.slice(r.Amount)}, nil
+	if best, a := n.bestFit(r, nil, func(*GPU) Amount { return r.Amount }); best != nil {
+		return []Slice{best.slice(a)}, nil
 	}
-	var freest Amount
 	var largest Amount
 	for i := range n.GPUs {
-		if g := &n.GPUs[i]; g.Matches(r) {
-			freest, largest = max(freest, g.Free()), max(largest, g.Capacity)
+		if g := &n.GPUs[i]; g.Matches(r) && g.Mode != ModeMIG {
+			largest = max(largest, g.Capacity)
 		}
 	}
-	misfit := &Misfit{Blocker: BlockedByGPU, Need: int64(r.Amount), Have: int64(freest), What: "fgpu"}
 	if r.Amount <= largest || largest == 0 {
-		return nil, misfit
+		return nil, n.why(r)
 	}
 	var out []Slice
 	taken := map[string]bool{}
 	rest := r.Amount
 	for i := range n.GPUs {
-		g := &n.GPUs[i]
-		if g.Matches(r) && g.Whole() && rest >= g.Capacity {
+		if g := &n.GPUs[i]; g.Mode == ModeMIG {
+			taken[g.UUID] = true
+		} else if g.takesWhole(r, rest) {
 			out, rest = append(out, g.slice(g.Capacity)), rest-g.Capacity
 			taken[g.UUID] = true
 		}
 	}
 	if rest > 0 {
-		g := n.bestFit(r, func(*GPU) Amount { return rest }, taken)
+		g, a := n.bestFit(r, taken, func(*GPU) Amount { return rest })
 		if g == nil {
-			return nil, misfit
+			return nil, n.why(r)
 		}
-		out = append(out, g.slice(rest))
+		out = append(out, g.slice(a))
 	}
 	return out, nil
 }
 
-func (n *Node) pickEach(count int, r *GPURequest, amount func(*GPU) Amount) ([]Slice, *Misfit) {
+func (n *Node) pickEach(count int, r *GPURequest) ([]Slice, *Misfit) {
 	var out []Slice
 	taken := map[string]bool{}
 	for range count {
-		g := n.bestFit(r, amount, taken)
+		g, a := n.bestFit(r, taken, func(g *GPU) Amount { return g.amountFor(r.Memory) })
 		if g == nil {
-			return nil, &Misfit{Blocker: BlockedByGPU, Need: int64(count), Have: int64(len(out)), What: "slices"}
+			return nil, n.why(r)
 		}
 		taken[g.UUID] = true
-		out = append(out, g.slice(amount(g)))
+		out = append(out, g.slice(a))
 	}
 	return out, nil
 }
 
-func (n *Node) bestFit(r *GPURequest, amount func(*GPU) Amount, except map[string]bool) *GPU {
-	var best *GPU
+// bestFit is the GPU that suits r best, by suits, and what it gives.
+func (n *Node) bestFit(r *GPURequest, except map[string]bool, need func(*GPU) Amount) (best *GPU, granted Amount) {
+	var bestSuit suit
 	for i := range n.GPUs {
 		g := &n.GPUs[i]
-		a := amount(g)
-		if a <= 0 || !g.Matches(r) || except[g.UUID] || g.Free() < a {
+		a := need(g)
+		given := g.Grant(r, a)
+		if given == 0 || except[g.UUID] {
 			continue
 		}
-		if best == nil || g.Free()-a < best.Free()-amount(best) {
-			best = g
+		if s := g.suits(a, given); best == nil || s.before(&bestSuit) {
+			best, granted, bestSuit = g, given, s
 		}
 	}
-	return best
+	return best, granted
+}
+
+// suit is how well a GPU suits a request for a part of one: without rounding up if possible; then the GPU that is left
+// with least; then, of what is given whole, the smallest.
+type suit struct {
+	rounded    bool
+	left, size Amount
+	bytes      int64
+}
+
+func (g *GPU) suits(need, given Amount) suit {
+	s := suit{rounded: given > need, left: g.Free() - given}
+	if s.rounded || g.Mode == ModeMIG {
+		s.size, s.bytes = given, g.Memory
+	}
+	return s
+}
+
+func (s *suit) before(o *suit) bool {
+	switch {
+	case s.rounded != o.rounded:
+		return o.rounded
+	case s.left != o.left:
+		return s.left < o.left
+	case s.size != o.size:
+		return s.size < o.size
+	}
+	return s.bytes < o.bytes
 }
 
 // Matches says whether r may have g, or a part of it, whatever of g is free: it has the model and the memory.

@@ -10,10 +10,16 @@ type GPURequest struct {
 	Model  string `json:"model,omitempty"` // only GPUs whose model holds this text
 	// MinMemory restricts whole GPUs to those with at least this many bytes.
 	MinMemory int64 `json:"min_memory,omitempty"`
+	// User is who asks for a part of a GPU, where the cluster has GPUs in ModeMPS: only one user's slices share such a
+	// GPU. Without a user, a part of one is all of it. It is left out elsewhere, so that equal requests of all users are equal.
+	User string `json:"user,omitempty"`
 }
 
 // Zero says that no GPU is asked for.
 func (r GPURequest) Zero() bool { return r.Amount == 0 && r.Whole == 0 && r.Memory == 0 }
+
+// Part says that parts of GPUs are asked for: some slice may be less than a whole GPU.
+func (r GPURequest) Part() bool { return r.Whole == 0 && !r.Zero() }
 
 // Request is what a job asks of one host. Comparable, so that equal requests can be planned as one
 // class; consumables are therefore kept as their canonical text (see Consumables).
@@ -33,6 +39,7 @@ type Allocation struct {
 	Slices      []Slice     `json:"slices,omitempty"`
 	Consumables Consumables `json:"consumables,omitempty"`
 	Exclusive   bool        `json:"exclusive,omitempty"`
+	User        string      `json:"user,omitempty"` // GPURequest.User, where a slice is on a GPU in ModeMPS
 }
 
 // FGPU is the sum of an allocation's slices.

@@ -121,6 +121,7 @@ var transitions = map[Kind][]State{
 	"requeued":       {Run, USusp, SSusp, Unkwn, Done, Exit},
 	"kill-requested": {Run, USusp, SSusp, Unkwn},
 	"signalled":      {Run, USusp, SSusp, Unkwn},
+	"noted":          {Run, USusp, SSusp, Unkwn},
 	"suspended":      {Pend, Run},
 	"resumed":        {PSusp, USusp, SSusp},
 	"lost":           {Run, USusp, SSusp},
@@ -193,6 +194,7 @@ func (b *Book) applyElement(j *Job, e *Element, ev Event) error {
 			e.Note = body.Note
 		}
 	case *Signalled:
+	case *Noted:
 	case *Suspended:
 		switch {
 		case e.State == Pend:
@@ -226,6 +228,8 @@ func (b *Book) applyElement(j *Job, e *Element, ev Event) error {
 func attemptOf(b Body) int {
 	switch b := b.(type) {
 	case *Began:
+		return b.Attempt
+	case *Noted:
 		return b.Attempt
 	case *Ended:
 		return b.Attempt

@@ -84,6 +84,8 @@ start          RUN   -     -     -     -     -     -     -
 start-again    -     -     -     -     -     -     -     -
 begin          -     -     RUN   USUSP SSUSP UNKWN -     -
 begin-old      -     -     -     -     -     -     -     -
+note           -     -     RUN   USUSP SSUSP UNKWN -     -
+note-old       -     -     -     -     -     -     -     -
 done           -     -     DONE  DONE  DONE  DONE  -     -
 exit           -     -     EXIT  EXIT  EXIT  EXIT  -     -
 exit-old       -     -     -     -     -     -     -     -
@@ -112,6 +114,7 @@ submit-again   -     -     -     -     -     -     -     -
 	bodies := map[string]queue.Body{
 		"start": started(2), "start-again": started(1),
 		"begin": &queue.Began{Attempt: 1}, "begin-old": &queue.Began{Attempt: 7},
+		"note": &queue.Noted{Attempt: 1, Text: "x"}, "note-old": &queue.Noted{Attempt: 7},
 		"done": &queue.Ended{Attempt: 1, Done: true}, "exit": &queue.Ended{Attempt: 1}, "exit-old": &queue.Ended{Attempt: 7},
 		"exit-pending": &queue.Ended{}, "requeue": &queue.Requeued{Attempt: 1}, "requeue-hold": &queue.Requeued{Attempt: 1, Hold: true},
 		"requeue-ended": &queue.Requeued{}, "requeue-old": &queue.Requeued{Attempt: 7},

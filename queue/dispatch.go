@@ -30,6 +30,8 @@ type Assignment struct {
 	Report      bool // append LSF's job report to Stdout
 	Deadline    time.Time
 	Binds       []string // SRC[:DST[:ro]]
+	// Unfenced says that the job may run where nothing can fence its fraction of a GPU, under the watchdog alone.
+	Unfenced bool
 }
 
 // OrderOp is what an Order does.
@@ -66,6 +68,7 @@ const (
 	ReportEnded   ReportKind = "ended"
 	ReportStopped ReportKind = "stopped"
 	ReportFailed  ReportKind = "failed" // the command never ran
+	ReportNoted   ReportKind = "noted"  // Detail is for the job's history; told once, and never repeated
 )
 
 // Report is a durable fact that a node tells about an attempt, repeated until acknowledged.

@@ -83,6 +83,11 @@ type (
 	Signalled struct {
 		Signal string `json:"signal"`
 	}
+	// Noted is something that the node wants the job's people to know while it runs, such as that it holds too much GPU memory.
+	Noted struct {
+		Attempt int    `json:"attempt"`
+		Text    string `json:"text"`
+	}
 	// Suspended: PEND → PSUSP, RUN → USUSP (or SSUSP by the system).
 	Suspended struct {
 		System bool `json:"system,omitempty"`
@@ -175,6 +180,7 @@ func (*Ended) Kind() Kind         { return "ended" }
 func (*Requeued) Kind() Kind      { return "requeued" }
 func (*KillRequested) Kind() Kind { return "kill-requested" }
 func (*Signalled) Kind() Kind     { return "signalled" }
+func (*Noted) Kind() Kind         { return "noted" }
 func (*Suspended) Kind() Kind     { return "suspended" }
 func (*Resumed) Kind() Kind       { return "resumed" }
 func (*Lost) Kind() Kind          { return "lost" }
@@ -198,7 +204,7 @@ var bodies = map[Kind]func() Body{
 	"submitted": func() Body { return new(Submitted) }, "started": func() Body { return new(Started) },
 	"began": func() Body { return new(Began) }, "ended": func() Body { return new(Ended) },
 	"requeued": func() Body { return new(Requeued) }, "kill-requested": func() Body { return new(KillRequested) },
-	"signalled": func() Body { return new(Signalled) }, "suspended": func() Body { return new(Suspended) },
+	"signalled": func() Body { return new(Signalled) }, "noted": func() Body { return new(Noted) }, "suspended": func() Body { return new(Suspended) },
 	"resumed": func() Body { return new(Resumed) }, "lost": func() Body { return new(Lost) },
 	"found":    func() Body { return new(Found) },
 	"modified": func() Body { return new(Modified) }, "switched": func() Body { return new(Switched) },

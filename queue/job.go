@@ -78,6 +78,7 @@ type Usage struct {
 	MaxThrds  int           `json:"max_threads,omitempty"`
 	Pids      []int         `json:"pids,omitempty"`
 	PGID      int           `json:"pgid,omitempty"`
+	GPUs      []GPUUsage    `json:"gpus,omitempty"` // of the slices on the node that runs the command
 }
 
 // Result is how an element ended.
@@ -100,7 +101,7 @@ func (r *Result) ExitCode() int {
 	switch {
 	case r == nil || r.Status == NoStatus:
 		return 0
-	case r.Verdict == TermMemLimit && r.Status == 0:
+	case (r.Verdict == TermMemLimit || r.Verdict == TermGPUMemLimit) && r.Status == 0:
 		return 128 + 9
 	case r.Status&0x7f != 0:
 		return 128 + r.Status&0x7f

@@ -94,13 +94,15 @@ func place(want sharesWanted, hosts []*nodes.Node, others []overlap) ([]nodes.Al
 		if !want.gpu.Zero() {
 			most = left - (len(hosts) - 1 - i) // the hosts after it want one slot each
 		}
-		request := slotShare(free, most, want.gpu)
+		var share nodes.Allocation
+		var misfit *nodes.Misfit
 		if want.whole {
-			request = wholeShare(free)
+			share, misfit = free.CarveAll()
+		} else {
+			share, misfit = free.Carve(slotShare(free, most, want.gpu))
 		}
-		share, misfit := free.Carve(request)
 		switch {
-		case misfit == nil && request.Slots > 0:
+		case misfit == nil && share.Slots > 0:
 			out = append(out, share)
 			if left -= share.Slots; want.whole {
 				left += share.Slots - 1
@@ -127,17 +129,6 @@ func slotShare(n *nodes.Node, most int, gpu nodes.GPURequest) nodes.Request {
 		return nodes.Request{}
 	}
 	return nodes.Request{Slots: slots, Memory: n.Memory / int64(n.Slots) * int64(slots), GPU: gpu}
-}
-
-// wholeShare asks for all that n has.
-func wholeShare(n *nodes.Node) nodes.Request {
-	r := nodes.Request{Slots: n.Slots, Memory: n.Memory, Consumables: n.Consumables, Exclusive: true}
-	for i := range n.GPUs {
-		if g := &n.GPUs[i]; !g.Lost && g.Capacity > 0 {
-			r.GPU.Whole++
-		}
-	}
-	return r
 }
 
 func cannotShare(m *nodes.Misfit) string {

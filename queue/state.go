@@ -37,6 +37,7 @@ const (
 	TermRunLimit       Verdict = "TERM_RUNLIMIT"
 	TermDeadline       Verdict = "TERM_DEADLINE"
 	TermMemLimit       Verdict = "TERM_MEMLIMIT"
+	TermGPUMemLimit    Verdict = "TERM_GPU_MEMLIMIT" // ours: LSF has no word for it
 	TermOwner          Verdict = "TERM_OWNER"
 	TermAdmin          Verdict = "TERM_ADMIN"
 	TermForceOwner     Verdict = "TERM_FORCE_OWNER"
@@ -60,6 +61,7 @@ var verdictTexts = map[Verdict]string{
 	TermRunLimit:       "job killed after reaching LSF run time limit",
 	TermDeadline:       "job killed after reaching deadline",
 	TermMemLimit:       "job killed after reaching LSF memory usage limit",
+	TermGPUMemLimit:    "job killed after holding more GPU memory than its slice",
 	TermOwner:          "job killed by owner",
 	TermAdmin:          "job killed by root or LSF administrator",
 	TermForceOwner:     "job killed by owner without time for cleanup",

@@ -80,6 +80,7 @@ name = "normal"
 description = "For jobs that say no queue."
 priority = 30
 default_run_limit = "24h"
+unfenced = "watchdog"
 [[queue]]
 name = "short"
 description = "Small and soon."
@@ -161,7 +162,7 @@ func (c *cluster) programs() error {
 	built := []string{"batchd", "bcli", "bsim", "shepherd", "enter", "noded"}
 	if from := os.Getenv("FAIRSLICE_BIN"); from != "" {
 		// Copies: what is rebuilt meanwhile must not change under the tests.
-		for _, name := range append(built, "simdriver/libnvidia-ml.so.1") {
+		for _, name := range append(built, fencePrograms...) {
 			data, err := os.ReadFile(filepath.Join(from, name))
 			if err != nil {
 				return err
@@ -185,12 +186,26 @@ func (c *cluster) programs() error {
 	return nil
 }
 
+// fencePrograms are the fence's own, the simulated driver's, and what the tests run on it.
+var fencePrograms = []string{"fgpu-smi", "libfgpu.so", "fence-probe", "tenant", "tenant-static", "simdriver/libnvidia-ml.so.1",
+	"simdriver/libcuda.so.1", "simdriver/sim-ioctl"}
+
 func (c *cluster) build() error {
+	for _, script := range []string{"shim", "tenant", "simdriver"} {
+		cmd := exec.Command("sh", "../nodes/fgpu/"+script+"/build.sh")
+		cmd.Env = append(os.Environ(), "OUT="+c.bin)
+		if script == "simdriver" {
+			cmd.Env = append(cmd.Env, "OUT="+filepath.Join(c.bin, script))
+		}
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+	}
 	for _, b := range []struct {
 		cgo  string
 		args []string
 	}{
-		{"0", []string{"../bin/batchd", "../bin/bcli", "../bin/bsim", "../bin/shepherd", "../nodes/apptainer/enter"}},
+		{"0", []string{"../bin/batchd", "../bin/bcli", "../bin/bsim", "../bin/shepherd", "../bin/fgpu-smi", "../nodes/apptainer/enter"}},
 		// go-nvml binds its symbols when they are first used.
 		{"1", []string{"-ldflags", "-extldflags=-Wl,-z,lazy", "../bin/noded"}},
 	} {

@@ -587,6 +587,7 @@ type Report struct {
 	//	*Report_Ended
 	//	*Report_Stopped
 	//	*Report_Failed
+	//	*Report_Noted
 	Kind          isReport_Kind `protobuf_oneof:"kind"`
 	At            int64         `protobuf:"varint,8,opt,name=at,proto3" json:"at,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -687,6 +688,15 @@ func (x *Report) GetFailed() *StartFailed {
 	return nil
 }
 
+func (x *Report) GetNoted() *NotedReport {
+	if x != nil {
+		if x, ok := x.Kind.(*Report_Noted); ok {
+			return x.Noted
+		}
+	}
+	return nil
+}
+
 func (x *Report) GetAt() int64 {
 	if x != nil {
 		return x.At
@@ -714,6 +724,10 @@ type Report_Failed struct {
 	Failed *StartFailed `protobuf:"bytes,7,opt,name=failed,proto3,oneof"`
 }
 
+type Report_Noted struct {
+	Noted *NotedReport `protobuf:"bytes,9,opt,name=noted,proto3,oneof"`
+}
+
 func (*Report_Began) isReport_Kind() {}
 
 func (*Report_Ended) isReport_Kind() {}
@@ -721,6 +735,52 @@ func (*Report_Ended) isReport_Kind() {}
 func (*Report_Stopped) isReport_Kind() {}
 
 func (*Report_Failed) isReport_Kind() {}
+
+func (*Report_Noted) isReport_Kind() {}
+
+type NotedReport struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Text          string                 `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"` // for the job's history
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NotedReport) Reset() {
+	*x = NotedReport{}
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NotedReport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NotedReport) ProtoMessage() {}
+
+func (x *NotedReport) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NotedReport.ProtoReflect.Descriptor instead.
+func (*NotedReport) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_nodes_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *NotedReport) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
 
 type BeganReport struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -738,7 +798,7 @@ type BeganReport struct {
 
 func (x *BeganReport) Reset() {
 	*x = BeganReport{}
-	mi := &file_fairslice_v1_nodes_proto_msgTypes[8]
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -750,7 +810,7 @@ func (x *BeganReport) String() string {
 func (*BeganReport) ProtoMessage() {}
 
 func (x *BeganReport) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_nodes_proto_msgTypes[8]
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -763,7 +823,7 @@ func (x *BeganReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeganReport.ProtoReflect.Descriptor instead.
 func (*BeganReport) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_nodes_proto_rawDescGZIP(), []int{8}
+	return file_fairslice_v1_nodes_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *BeganReport) GetPid() int32 {
@@ -837,7 +897,7 @@ type EndedReport struct {
 
 func (x *EndedReport) Reset() {
 	*x = EndedReport{}
-	mi := &file_fairslice_v1_nodes_proto_msgTypes[9]
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -849,7 +909,7 @@ func (x *EndedReport) String() string {
 func (*EndedReport) ProtoMessage() {}
 
 func (x *EndedReport) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_nodes_proto_msgTypes[9]
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -862,7 +922,7 @@ func (x *EndedReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndedReport.ProtoReflect.Descriptor instead.
 func (*EndedReport) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_nodes_proto_rawDescGZIP(), []int{9}
+	return file_fairslice_v1_nodes_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *EndedReport) GetStatus() int32 {
@@ -924,7 +984,7 @@ type StoppedReport struct {
 
 func (x *StoppedReport) Reset() {
 	*x = StoppedReport{}
-	mi := &file_fairslice_v1_nodes_proto_msgTypes[10]
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -936,7 +996,7 @@ func (x *StoppedReport) String() string {
 func (*StoppedReport) ProtoMessage() {}
 
 func (x *StoppedReport) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_nodes_proto_msgTypes[10]
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -949,7 +1009,7 @@ func (x *StoppedReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoppedReport.ProtoReflect.Descriptor instead.
 func (*StoppedReport) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_nodes_proto_rawDescGZIP(), []int{10}
+	return file_fairslice_v1_nodes_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *StoppedReport) GetStopped() bool {
@@ -973,7 +1033,7 @@ type StartFailed struct {
 
 func (x *StartFailed) Reset() {
 	*x = StartFailed{}
-	mi := &file_fairslice_v1_nodes_proto_msgTypes[11]
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -985,7 +1045,7 @@ func (x *StartFailed) String() string {
 func (*StartFailed) ProtoMessage() {}
 
 func (x *StartFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_nodes_proto_msgTypes[11]
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -998,7 +1058,7 @@ func (x *StartFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartFailed.ProtoReflect.Descriptor instead.
 func (*StartFailed) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_nodes_proto_rawDescGZIP(), []int{11}
+	return file_fairslice_v1_nodes_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *StartFailed) GetCode() string {
@@ -1049,7 +1109,7 @@ type Acknowledge struct {
 
 func (x *Acknowledge) Reset() {
 	*x = Acknowledge{}
-	mi := &file_fairslice_v1_nodes_proto_msgTypes[12]
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1061,7 +1121,7 @@ func (x *Acknowledge) String() string {
 func (*Acknowledge) ProtoMessage() {}
 
 func (x *Acknowledge) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_nodes_proto_msgTypes[12]
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1074,7 +1134,7 @@ func (x *Acknowledge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Acknowledge.ProtoReflect.Descriptor instead.
 func (*Acknowledge) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_nodes_proto_rawDescGZIP(), []int{12}
+	return file_fairslice_v1_nodes_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Acknowledge) GetJob() int64 {
@@ -1132,14 +1192,15 @@ type Assignment struct {
 	Deadline       int64                  `protobuf:"varint,22,opt,name=deadline,proto3" json:"deadline,omitempty"` // -t
 	IndexStep      int32                  `protobuf:"varint,23,opt,name=index_step,json=indexStep,proto3" json:"index_step,omitempty"`
 	IndexEnd       int32                  `protobuf:"varint,24,opt,name=index_end,json=indexEnd,proto3" json:"index_end,omitempty"`
-	Binds          []string               `protobuf:"bytes,25,rep,name=binds,proto3" json:"binds,omitempty"` // SRC[:DST[:ro]] of the site for containers
+	Binds          []string               `protobuf:"bytes,25,rep,name=binds,proto3" json:"binds,omitempty"`        // SRC[:DST[:ro]] of the site for containers
+	Unfenced       bool                   `protobuf:"varint,26,opt,name=unfenced,proto3" json:"unfenced,omitempty"` // may run where its fraction of a GPU cannot be fenced, under the watchdog alone
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Assignment) Reset() {
 	*x = Assignment{}
-	mi := &file_fairslice_v1_nodes_proto_msgTypes[13]
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1151,7 +1212,7 @@ func (x *Assignment) String() string {
 func (*Assignment) ProtoMessage() {}
 
 func (x *Assignment) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_nodes_proto_msgTypes[13]
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1164,7 +1225,7 @@ func (x *Assignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assignment.ProtoReflect.Descriptor instead.
 func (*Assignment) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_nodes_proto_rawDescGZIP(), []int{13}
+	return file_fairslice_v1_nodes_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Assignment) GetJob() int64 {
@@ -1342,6 +1403,13 @@ func (x *Assignment) GetBinds() []string {
 	return nil
 }
 
+func (x *Assignment) GetUnfenced() bool {
+	if x != nil {
+		return x.Unfenced
+	}
+	return false
+}
+
 // Order acts on an attempt. Each is safe to repeat.
 type Order struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1360,7 +1428,7 @@ type Order struct {
 
 func (x *Order) Reset() {
 	*x = Order{}
-	mi := &file_fairslice_v1_nodes_proto_msgTypes[14]
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1372,7 +1440,7 @@ func (x *Order) String() string {
 func (*Order) ProtoMessage() {}
 
 func (x *Order) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_nodes_proto_msgTypes[14]
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1385,7 +1453,7 @@ func (x *Order) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Order.ProtoReflect.Descriptor instead.
 func (*Order) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_nodes_proto_rawDescGZIP(), []int{14}
+	return file_fairslice_v1_nodes_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Order) GetJob() int64 {
@@ -1468,7 +1536,7 @@ type OpenPipe struct {
 
 func (x *OpenPipe) Reset() {
 	*x = OpenPipe{}
-	mi := &file_fairslice_v1_nodes_proto_msgTypes[15]
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1480,7 +1548,7 @@ func (x *OpenPipe) String() string {
 func (*OpenPipe) ProtoMessage() {}
 
 func (x *OpenPipe) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_nodes_proto_msgTypes[15]
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1493,7 +1561,7 @@ func (x *OpenPipe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenPipe.ProtoReflect.Descriptor instead.
 func (*OpenPipe) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_nodes_proto_rawDescGZIP(), []int{15}
+	return file_fairslice_v1_nodes_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *OpenPipe) GetId() string {
@@ -1572,7 +1640,7 @@ type PipeUp struct {
 
 func (x *PipeUp) Reset() {
 	*x = PipeUp{}
-	mi := &file_fairslice_v1_nodes_proto_msgTypes[16]
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1584,7 +1652,7 @@ func (x *PipeUp) String() string {
 func (*PipeUp) ProtoMessage() {}
 
 func (x *PipeUp) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_nodes_proto_msgTypes[16]
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1597,7 +1665,7 @@ func (x *PipeUp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PipeUp.ProtoReflect.Descriptor instead.
 func (*PipeUp) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_nodes_proto_rawDescGZIP(), []int{16}
+	return file_fairslice_v1_nodes_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PipeUp) GetId() string {
@@ -1650,7 +1718,7 @@ type PipeDown struct {
 
 func (x *PipeDown) Reset() {
 	*x = PipeDown{}
-	mi := &file_fairslice_v1_nodes_proto_msgTypes[17]
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1662,7 +1730,7 @@ func (x *PipeDown) String() string {
 func (*PipeDown) ProtoMessage() {}
 
 func (x *PipeDown) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_nodes_proto_msgTypes[17]
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1675,7 +1743,7 @@ func (x *PipeDown) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PipeDown.ProtoReflect.Descriptor instead.
 func (*PipeDown) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_nodes_proto_rawDescGZIP(), []int{17}
+	return file_fairslice_v1_nodes_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PipeDown) GetKind() isPipeDown_Kind {
@@ -1788,7 +1856,7 @@ const file_fairslice_v1_nodes_proto_rawDesc = "" +
 	"\x03job\x18\x01 \x01(\x03R\x03job\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x05R\x05index\x12\x18\n" +
 	"\aattempt\x18\x03 \x01(\x05R\aattempt\x12)\n" +
-	"\x05usage\x18\x04 \x01(\v2\x13.fairslice.v1.UsageR\x05usage\"\xb6\x02\n" +
+	"\x05usage\x18\x04 \x01(\v2\x13.fairslice.v1.UsageR\x05usage\"\xe9\x02\n" +
 	"\x06Report\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\x03R\x03job\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x05R\x05index\x12\x18\n" +
@@ -1796,9 +1864,12 @@ const file_fairslice_v1_nodes_proto_rawDesc = "" +
 	"\x05began\x18\x04 \x01(\v2\x19.fairslice.v1.BeganReportH\x00R\x05began\x121\n" +
 	"\x05ended\x18\x05 \x01(\v2\x19.fairslice.v1.EndedReportH\x00R\x05ended\x127\n" +
 	"\astopped\x18\x06 \x01(\v2\x1b.fairslice.v1.StoppedReportH\x00R\astopped\x123\n" +
-	"\x06failed\x18\a \x01(\v2\x19.fairslice.v1.StartFailedH\x00R\x06failed\x12\x0e\n" +
+	"\x06failed\x18\a \x01(\v2\x19.fairslice.v1.StartFailedH\x00R\x06failed\x121\n" +
+	"\x05noted\x18\t \x01(\v2\x19.fairslice.v1.NotedReportH\x00R\x05noted\x12\x0e\n" +
 	"\x02at\x18\b \x01(\x03R\x02atB\x06\n" +
-	"\x04kind\"\xb1\x01\n" +
+	"\x04kind\"!\n" +
+	"\vNotedReport\x12\x12\n" +
+	"\x04text\x18\x01 \x01(\tR\x04text\"\xb1\x01\n" +
 	"\vBeganReport\x12\x10\n" +
 	"\x03pid\x18\x01 \x01(\x05R\x03pid\x12\x12\n" +
 	"\x04home\x18\x02 \x01(\tR\x04home\x12\x10\n" +
@@ -1828,7 +1899,7 @@ const file_fairslice_v1_nodes_proto_rawDesc = "" +
 	"\x03job\x18\x01 \x01(\x03R\x03job\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x05R\x05index\x12\x18\n" +
 	"\aattempt\x18\x03 \x01(\x05R\aattempt\x12\x12\n" +
-	"\x04kind\x18\x04 \x01(\tR\x04kind\"\xdd\x05\n" +
+	"\x04kind\x18\x04 \x01(\tR\x04kind\"\xf9\x05\n" +
 	"\n" +
 	"Assignment\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\x03R\x03job\x12\x14\n" +
@@ -1859,7 +1930,8 @@ const file_fairslice_v1_nodes_proto_rawDesc = "" +
 	"\n" +
 	"index_step\x18\x17 \x01(\x05R\tindexStep\x12\x1b\n" +
 	"\tindex_end\x18\x18 \x01(\x05R\bindexEnd\x12\x14\n" +
-	"\x05binds\x18\x19 \x03(\tR\x05binds\"\xe4\x01\n" +
+	"\x05binds\x18\x19 \x03(\tR\x05binds\x12\x1a\n" +
+	"\bunfenced\x18\x1a \x01(\bR\bunfenced\"\xe4\x01\n" +
 	"\x05Order\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\x03R\x03job\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x05R\x05index\x12\x18\n" +
@@ -1908,7 +1980,7 @@ func file_fairslice_v1_nodes_proto_rawDescGZIP() []byte {
 	return file_fairslice_v1_nodes_proto_rawDescData
 }
 
-var file_fairslice_v1_nodes_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_fairslice_v1_nodes_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_fairslice_v1_nodes_proto_goTypes = []any{
 	(*NodeUp)(nil),        // 0: fairslice.v1.NodeUp
 	(*NodeDown)(nil),      // 1: fairslice.v1.NodeDown
@@ -1918,53 +1990,55 @@ var file_fairslice_v1_nodes_proto_goTypes = []any{
 	(*Heartbeat)(nil),     // 5: fairslice.v1.Heartbeat
 	(*AttemptUsage)(nil),  // 6: fairslice.v1.AttemptUsage
 	(*Report)(nil),        // 7: fairslice.v1.Report
-	(*BeganReport)(nil),   // 8: fairslice.v1.BeganReport
-	(*EndedReport)(nil),   // 9: fairslice.v1.EndedReport
-	(*StoppedReport)(nil), // 10: fairslice.v1.StoppedReport
-	(*StartFailed)(nil),   // 11: fairslice.v1.StartFailed
-	(*Acknowledge)(nil),   // 12: fairslice.v1.Acknowledge
-	(*Assignment)(nil),    // 13: fairslice.v1.Assignment
-	(*Order)(nil),         // 14: fairslice.v1.Order
-	(*OpenPipe)(nil),      // 15: fairslice.v1.OpenPipe
-	(*PipeUp)(nil),        // 16: fairslice.v1.PipeUp
-	(*PipeDown)(nil),      // 17: fairslice.v1.PipeDown
-	(*Node)(nil),          // 18: fairslice.v1.Node
-	(*Usage)(nil),         // 19: fairslice.v1.Usage
-	(*Identity)(nil),      // 20: fairslice.v1.Identity
-	(*Spec)(nil),          // 21: fairslice.v1.Spec
-	(*Allocation)(nil),    // 22: fairslice.v1.Allocation
+	(*NotedReport)(nil),   // 8: fairslice.v1.NotedReport
+	(*BeganReport)(nil),   // 9: fairslice.v1.BeganReport
+	(*EndedReport)(nil),   // 10: fairslice.v1.EndedReport
+	(*StoppedReport)(nil), // 11: fairslice.v1.StoppedReport
+	(*StartFailed)(nil),   // 12: fairslice.v1.StartFailed
+	(*Acknowledge)(nil),   // 13: fairslice.v1.Acknowledge
+	(*Assignment)(nil),    // 14: fairslice.v1.Assignment
+	(*Order)(nil),         // 15: fairslice.v1.Order
+	(*OpenPipe)(nil),      // 16: fairslice.v1.OpenPipe
+	(*PipeUp)(nil),        // 17: fairslice.v1.PipeUp
+	(*PipeDown)(nil),      // 18: fairslice.v1.PipeDown
+	(*Node)(nil),          // 19: fairslice.v1.Node
+	(*Usage)(nil),         // 20: fairslice.v1.Usage
+	(*Identity)(nil),      // 21: fairslice.v1.Identity
+	(*Spec)(nil),          // 22: fairslice.v1.Spec
+	(*Allocation)(nil),    // 23: fairslice.v1.Allocation
 }
 var file_fairslice_v1_nodes_proto_depIdxs = []int32{
 	2,  // 0: fairslice.v1.NodeUp.hello:type_name -> fairslice.v1.Hello
 	5,  // 1: fairslice.v1.NodeUp.heartbeat:type_name -> fairslice.v1.Heartbeat
 	7,  // 2: fairslice.v1.NodeUp.report:type_name -> fairslice.v1.Report
 	4,  // 3: fairslice.v1.NodeDown.welcome:type_name -> fairslice.v1.Welcome
-	13, // 4: fairslice.v1.NodeDown.assign:type_name -> fairslice.v1.Assignment
-	14, // 5: fairslice.v1.NodeDown.order:type_name -> fairslice.v1.Order
-	12, // 6: fairslice.v1.NodeDown.ack:type_name -> fairslice.v1.Acknowledge
-	15, // 7: fairslice.v1.NodeDown.open_pipe:type_name -> fairslice.v1.OpenPipe
-	18, // 8: fairslice.v1.Hello.node:type_name -> fairslice.v1.Node
+	14, // 4: fairslice.v1.NodeDown.assign:type_name -> fairslice.v1.Assignment
+	15, // 5: fairslice.v1.NodeDown.order:type_name -> fairslice.v1.Order
+	13, // 6: fairslice.v1.NodeDown.ack:type_name -> fairslice.v1.Acknowledge
+	16, // 7: fairslice.v1.NodeDown.open_pipe:type_name -> fairslice.v1.OpenPipe
+	19, // 8: fairslice.v1.Hello.node:type_name -> fairslice.v1.Node
 	3,  // 9: fairslice.v1.Hello.attempts:type_name -> fairslice.v1.AttemptState
 	6,  // 10: fairslice.v1.Heartbeat.usage:type_name -> fairslice.v1.AttemptUsage
-	19, // 11: fairslice.v1.AttemptUsage.usage:type_name -> fairslice.v1.Usage
-	8,  // 12: fairslice.v1.Report.began:type_name -> fairslice.v1.BeganReport
-	9,  // 13: fairslice.v1.Report.ended:type_name -> fairslice.v1.EndedReport
-	10, // 14: fairslice.v1.Report.stopped:type_name -> fairslice.v1.StoppedReport
-	11, // 15: fairslice.v1.Report.failed:type_name -> fairslice.v1.StartFailed
-	19, // 16: fairslice.v1.EndedReport.usage:type_name -> fairslice.v1.Usage
-	8,  // 17: fairslice.v1.EndedReport.first:type_name -> fairslice.v1.BeganReport
-	20, // 18: fairslice.v1.Assignment.owner:type_name -> fairslice.v1.Identity
-	21, // 19: fairslice.v1.Assignment.spec:type_name -> fairslice.v1.Spec
-	22, // 20: fairslice.v1.Assignment.alloc:type_name -> fairslice.v1.Allocation
-	0,  // 21: fairslice.v1.Nodes.Connect:input_type -> fairslice.v1.NodeUp
-	16, // 22: fairslice.v1.Nodes.Pipe:input_type -> fairslice.v1.PipeUp
-	1,  // 23: fairslice.v1.Nodes.Connect:output_type -> fairslice.v1.NodeDown
-	17, // 24: fairslice.v1.Nodes.Pipe:output_type -> fairslice.v1.PipeDown
-	23, // [23:25] is the sub-list for method output_type
-	21, // [21:23] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	20, // 11: fairslice.v1.AttemptUsage.usage:type_name -> fairslice.v1.Usage
+	9,  // 12: fairslice.v1.Report.began:type_name -> fairslice.v1.BeganReport
+	10, // 13: fairslice.v1.Report.ended:type_name -> fairslice.v1.EndedReport
+	11, // 14: fairslice.v1.Report.stopped:type_name -> fairslice.v1.StoppedReport
+	12, // 15: fairslice.v1.Report.failed:type_name -> fairslice.v1.StartFailed
+	8,  // 16: fairslice.v1.Report.noted:type_name -> fairslice.v1.NotedReport
+	20, // 17: fairslice.v1.EndedReport.usage:type_name -> fairslice.v1.Usage
+	9,  // 18: fairslice.v1.EndedReport.first:type_name -> fairslice.v1.BeganReport
+	21, // 19: fairslice.v1.Assignment.owner:type_name -> fairslice.v1.Identity
+	22, // 20: fairslice.v1.Assignment.spec:type_name -> fairslice.v1.Spec
+	23, // 21: fairslice.v1.Assignment.alloc:type_name -> fairslice.v1.Allocation
+	0,  // 22: fairslice.v1.Nodes.Connect:input_type -> fairslice.v1.NodeUp
+	17, // 23: fairslice.v1.Nodes.Pipe:input_type -> fairslice.v1.PipeUp
+	1,  // 24: fairslice.v1.Nodes.Connect:output_type -> fairslice.v1.NodeDown
+	18, // 25: fairslice.v1.Nodes.Pipe:output_type -> fairslice.v1.PipeDown
+	24, // [24:26] is the sub-list for method output_type
+	22, // [22:24] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_fairslice_v1_nodes_proto_init() }
@@ -1990,8 +2064,9 @@ func file_fairslice_v1_nodes_proto_init() {
 		(*Report_Ended)(nil),
 		(*Report_Stopped)(nil),
 		(*Report_Failed)(nil),
+		(*Report_Noted)(nil),
 	}
-	file_fairslice_v1_nodes_proto_msgTypes[17].OneofWrappers = []any{
+	file_fairslice_v1_nodes_proto_msgTypes[18].OneofWrappers = []any{
 		(*PipeDown_Data)(nil),
 		(*PipeDown_Eof)(nil),
 		(*PipeDown_Signal)(nil),
@@ -2003,7 +2078,7 @@ func file_fairslice_v1_nodes_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fairslice_v1_nodes_proto_rawDesc), len(file_fairslice_v1_nodes_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   18,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

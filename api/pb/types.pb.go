@@ -1033,6 +1033,7 @@ type Allocation struct {
 	Slices        []*Slice               `protobuf:"bytes,4,rep,name=slices,proto3" json:"slices,omitempty"`
 	Consumables   string                 `protobuf:"bytes,5,opt,name=consumables,proto3" json:"consumables,omitempty"`
 	Exclusive     bool                   `protobuf:"varint,6,opt,name=exclusive,proto3" json:"exclusive,omitempty"`
+	User          string                 `protobuf:"bytes,7,opt,name=user,proto3" json:"user,omitempty"` // where a slice is on a GPU in mode mps
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1107,6 +1108,13 @@ func (x *Allocation) GetExclusive() bool {
 		return x.Exclusive
 	}
 	return false
+}
+
+func (x *Allocation) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
 }
 
 // Reservation mirrors queue.Reservation; its comments are there.
@@ -1344,6 +1352,7 @@ type Usage struct {
 	MaxThreads    int32                  `protobuf:"varint,10,opt,name=max_threads,json=maxThreads,proto3" json:"max_threads,omitempty"`
 	Pids          []int32                `protobuf:"varint,11,rep,packed,name=pids,proto3" json:"pids,omitempty"`
 	Pgid          int32                  `protobuf:"varint,12,opt,name=pgid,proto3" json:"pgid,omitempty"`
+	Gpus          []*GPUUsage            `protobuf:"bytes,13,rep,name=gpus,proto3" json:"gpus,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1462,6 +1471,105 @@ func (x *Usage) GetPgid() int32 {
 	return 0
 }
 
+func (x *Usage) GetGpus() []*GPUUsage {
+	if x != nil {
+		return x.Gpus
+	}
+	return nil
+}
+
+type GPUUsage struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Uuid          string                 `protobuf:"bytes,1,opt,name=uuid,proto3" json:"uuid,omitempty"`
+	Index         int32                  `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
+	Memory        int64                  `protobuf:"varint,3,opt,name=memory,proto3" json:"memory,omitempty"`
+	MaxMemory     int64                  `protobuf:"varint,4,opt,name=max_memory,json=maxMemory,proto3" json:"max_memory,omitempty"`
+	Util          int32                  `protobuf:"varint,5,opt,name=util,proto3" json:"util,omitempty"` // 1/100 percent
+	SmTime        int64                  `protobuf:"varint,6,opt,name=sm_time,json=smTime,proto3" json:"sm_time,omitempty"`
+	Measured      int64                  `protobuf:"varint,7,opt,name=measured,proto3" json:"measured,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GPUUsage) Reset() {
+	*x = GPUUsage{}
+	mi := &file_fairslice_v1_types_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GPUUsage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GPUUsage) ProtoMessage() {}
+
+func (x *GPUUsage) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_types_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GPUUsage.ProtoReflect.Descriptor instead.
+func (*GPUUsage) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_types_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *GPUUsage) GetUuid() string {
+	if x != nil {
+		return x.Uuid
+	}
+	return ""
+}
+
+func (x *GPUUsage) GetIndex() int32 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *GPUUsage) GetMemory() int64 {
+	if x != nil {
+		return x.Memory
+	}
+	return 0
+}
+
+func (x *GPUUsage) GetMaxMemory() int64 {
+	if x != nil {
+		return x.MaxMemory
+	}
+	return 0
+}
+
+func (x *GPUUsage) GetUtil() int32 {
+	if x != nil {
+		return x.Util
+	}
+	return 0
+}
+
+func (x *GPUUsage) GetSmTime() int64 {
+	if x != nil {
+		return x.SmTime
+	}
+	return 0
+}
+
+func (x *GPUUsage) GetMeasured() int64 {
+	if x != nil {
+		return x.Measured
+	}
+	return 0
+}
+
 type GPU struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Index         int32                  `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
@@ -1474,13 +1582,17 @@ type GPU struct {
 	Lost          bool                   `protobuf:"varint,8,opt,name=lost,proto3" json:"lost,omitempty"`
 	Used          int64                  `protobuf:"varint,9,opt,name=used,proto3" json:"used,omitempty"`
 	Excess        int64                  `protobuf:"varint,10,opt,name=excess,proto3" json:"excess,omitempty"`
+	Unfenced      string                 `protobuf:"bytes,11,opt,name=unfenced,proto3" json:"unfenced,omitempty"`
+	Parent        string                 `protobuf:"bytes,12,opt,name=parent,proto3" json:"parent,omitempty"`
+	Fraction      int32                  `protobuf:"varint,13,opt,name=fraction,proto3" json:"fraction,omitempty"` // of the parent, in 1/10000
+	Holder        string                 `protobuf:"bytes,14,opt,name=holder,proto3" json:"holder,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GPU) Reset() {
 	*x = GPU{}
-	mi := &file_fairslice_v1_types_proto_msgTypes[13]
+	mi := &file_fairslice_v1_types_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1492,7 +1604,7 @@ func (x *GPU) String() string {
 func (*GPU) ProtoMessage() {}
 
 func (x *GPU) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_types_proto_msgTypes[13]
+	mi := &file_fairslice_v1_types_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1505,7 +1617,7 @@ func (x *GPU) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GPU.ProtoReflect.Descriptor instead.
 func (*GPU) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_types_proto_rawDescGZIP(), []int{13}
+	return file_fairslice_v1_types_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GPU) GetIndex() int32 {
@@ -1578,6 +1690,34 @@ func (x *GPU) GetExcess() int64 {
 	return 0
 }
 
+func (x *GPU) GetUnfenced() string {
+	if x != nil {
+		return x.Unfenced
+	}
+	return ""
+}
+
+func (x *GPU) GetParent() string {
+	if x != nil {
+		return x.Parent
+	}
+	return ""
+}
+
+func (x *GPU) GetFraction() int32 {
+	if x != nil {
+		return x.Fraction
+	}
+	return 0
+}
+
+func (x *GPU) GetHolder() string {
+	if x != nil {
+		return x.Holder
+	}
+	return ""
+}
+
 type Node struct {
 	state             protoimpl.MessageState `protogen:"open.v1"`
 	Id                string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -1608,7 +1748,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_fairslice_v1_types_proto_msgTypes[14]
+	mi := &file_fairslice_v1_types_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1620,7 +1760,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_types_proto_msgTypes[14]
+	mi := &file_fairslice_v1_types_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1633,7 +1773,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_types_proto_rawDescGZIP(), []int{14}
+	return file_fairslice_v1_types_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Node) GetId() string {
@@ -1909,7 +2049,7 @@ const file_fairslice_v1_types_proto_rawDesc = "" +
 	"\x06amount\x18\x03 \x01(\x03R\x06amount\x12\x16\n" +
 	"\x06memory\x18\x04 \x01(\x03R\x06memory\x12\x19\n" +
 	"\bsm_share\x18\x05 \x01(\x05R\asmShare\x12\x12\n" +
-	"\x04mode\x18\x06 \x01(\tR\x04mode\"\xbb\x01\n" +
+	"\x04mode\x18\x06 \x01(\tR\x04mode\"\xcf\x01\n" +
 	"\n" +
 	"Allocation\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
@@ -1917,7 +2057,8 @@ const file_fairslice_v1_types_proto_rawDesc = "" +
 	"\x06memory\x18\x03 \x01(\x03R\x06memory\x12+\n" +
 	"\x06slices\x18\x04 \x03(\v2\x13.fairslice.v1.SliceR\x06slices\x12 \n" +
 	"\vconsumables\x18\x05 \x01(\tR\vconsumables\x12\x1c\n" +
-	"\texclusive\x18\x06 \x01(\bR\texclusive\"\xae\x02\n" +
+	"\texclusive\x18\x06 \x01(\bR\texclusive\x12\x12\n" +
+	"\x04user\x18\a \x01(\tR\x04user\"\xae\x02\n" +
 	"\vReservation\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05users\x18\x02 \x03(\tR\x05users\x12+\n" +
@@ -1935,7 +2076,7 @@ const file_fairslice_v1_types_proto_rawDesc = "" +
 	"TimeWindow\x12\x14\n" +
 	"\x05daily\x18\x01 \x01(\bR\x05daily\x12\x14\n" +
 	"\x05begin\x18\x02 \x01(\x05R\x05begin\x12\x10\n" +
-	"\x03end\x18\x03 \x01(\x05R\x03end\"\xc1\x02\n" +
+	"\x03end\x18\x03 \x01(\x05R\x03end\"\xed\x02\n" +
 	"\x05Usage\x12\x10\n" +
 	"\x03cpu\x18\x01 \x01(\x03R\x03cpu\x12\x19\n" +
 	"\buser_cpu\x18\x02 \x01(\x03R\auserCpu\x12\x17\n" +
@@ -1952,7 +2093,17 @@ const file_fairslice_v1_types_proto_rawDesc = "" +
 	" \x01(\x05R\n" +
 	"maxThreads\x12\x12\n" +
 	"\x04pids\x18\v \x03(\x05R\x04pids\x12\x12\n" +
-	"\x04pgid\x18\f \x01(\x05R\x04pgid\"\xeb\x01\n" +
+	"\x04pgid\x18\f \x01(\x05R\x04pgid\x12*\n" +
+	"\x04gpus\x18\r \x03(\v2\x16.fairslice.v1.GPUUsageR\x04gpus\"\xb4\x01\n" +
+	"\bGPUUsage\x12\x12\n" +
+	"\x04uuid\x18\x01 \x01(\tR\x04uuid\x12\x14\n" +
+	"\x05index\x18\x02 \x01(\x05R\x05index\x12\x16\n" +
+	"\x06memory\x18\x03 \x01(\x03R\x06memory\x12\x1d\n" +
+	"\n" +
+	"max_memory\x18\x04 \x01(\x03R\tmaxMemory\x12\x12\n" +
+	"\x04util\x18\x05 \x01(\x05R\x04util\x12\x17\n" +
+	"\asm_time\x18\x06 \x01(\x03R\x06smTime\x12\x1a\n" +
+	"\bmeasured\x18\a \x01(\x03R\bmeasured\"\xd3\x02\n" +
 	"\x03GPU\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x05R\x05index\x12\x12\n" +
 	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x12\x14\n" +
@@ -1964,7 +2115,11 @@ const file_fairslice_v1_types_proto_rawDesc = "" +
 	"\x04lost\x18\b \x01(\bR\x04lost\x12\x12\n" +
 	"\x04used\x18\t \x01(\x03R\x04used\x12\x16\n" +
 	"\x06excess\x18\n" +
-	" \x01(\x03R\x06excess\"\xfa\x04\n" +
+	" \x01(\x03R\x06excess\x12\x1a\n" +
+	"\bunfenced\x18\v \x01(\tR\bunfenced\x12\x16\n" +
+	"\x06parent\x18\f \x01(\tR\x06parent\x12\x1a\n" +
+	"\bfraction\x18\r \x01(\x05R\bfraction\x12\x16\n" +
+	"\x06holder\x18\x0e \x01(\tR\x06holder\"\xfa\x04\n" +
 	"\x04Node\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05alive\x18\x02 \x01(\bR\x05alive\x12\x16\n" +
@@ -2005,7 +2160,7 @@ func file_fairslice_v1_types_proto_rawDescGZIP() []byte {
 	return file_fairslice_v1_types_proto_rawDescData
 }
 
-var file_fairslice_v1_types_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_fairslice_v1_types_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_fairslice_v1_types_proto_goTypes = []any{
 	(*Spec)(nil),        // 0: fairslice.v1.Spec
 	(*Array)(nil),       // 1: fairslice.v1.Array
@@ -2020,29 +2175,31 @@ var file_fairslice_v1_types_proto_goTypes = []any{
 	(*Group)(nil),       // 10: fairslice.v1.Group
 	(*TimeWindow)(nil),  // 11: fairslice.v1.TimeWindow
 	(*Usage)(nil),       // 12: fairslice.v1.Usage
-	(*GPU)(nil),         // 13: fairslice.v1.GPU
-	(*Node)(nil),        // 14: fairslice.v1.Node
-	nil,                 // 15: fairslice.v1.Spec.LimitsEntry
-	nil,                 // 16: fairslice.v1.ResReq.ConsumablesEntry
+	(*GPUUsage)(nil),    // 13: fairslice.v1.GPUUsage
+	(*GPU)(nil),         // 14: fairslice.v1.GPU
+	(*Node)(nil),        // 15: fairslice.v1.Node
+	nil,                 // 16: fairslice.v1.Spec.LimitsEntry
+	nil,                 // 17: fairslice.v1.ResReq.ConsumablesEntry
 }
 var file_fairslice_v1_types_proto_depIdxs = []int32{
 	1,  // 0: fairslice.v1.Spec.array:type_name -> fairslice.v1.Array
 	4,  // 1: fairslice.v1.Spec.resources:type_name -> fairslice.v1.ResReq
 	5,  // 2: fairslice.v1.Spec.gpu_request:type_name -> fairslice.v1.GPUOption
 	3,  // 3: fairslice.v1.Spec.hosts:type_name -> fairslice.v1.HostWish
-	15, // 4: fairslice.v1.Spec.limits:type_name -> fairslice.v1.Spec.LimitsEntry
+	16, // 4: fairslice.v1.Spec.limits:type_name -> fairslice.v1.Spec.LimitsEntry
 	2,  // 5: fairslice.v1.Array.ranges:type_name -> fairslice.v1.Range
-	16, // 6: fairslice.v1.ResReq.consumables:type_name -> fairslice.v1.ResReq.ConsumablesEntry
+	17, // 6: fairslice.v1.ResReq.consumables:type_name -> fairslice.v1.ResReq.ConsumablesEntry
 	7,  // 7: fairslice.v1.Allocation.slices:type_name -> fairslice.v1.Slice
 	10, // 8: fairslice.v1.Reservation.groups:type_name -> fairslice.v1.Group
 	11, // 9: fairslice.v1.Reservation.recurring:type_name -> fairslice.v1.TimeWindow
 	8,  // 10: fairslice.v1.Reservation.shares:type_name -> fairslice.v1.Allocation
-	13, // 11: fairslice.v1.Node.gpus:type_name -> fairslice.v1.GPU
-	12, // [12:12] is the sub-list for method output_type
-	12, // [12:12] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	13, // 11: fairslice.v1.Usage.gpus:type_name -> fairslice.v1.GPUUsage
+	14, // 12: fairslice.v1.Node.gpus:type_name -> fairslice.v1.GPU
+	13, // [13:13] is the sub-list for method output_type
+	13, // [13:13] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_fairslice_v1_types_proto_init() }
@@ -2056,7 +2213,7 @@ func file_fairslice_v1_types_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fairslice_v1_types_proto_rawDesc), len(file_fairslice_v1_types_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   17,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -69,20 +69,22 @@ func ToSlice(p *pb.Slice) nodes.Slice {
 
 // FromAllocation makes the message of an allocation.
 func FromAllocation(a nodes.Allocation) *pb.Allocation {
-	return &pb.Allocation{Node: string(a.Node), Slots: int32(a.Slots), Memory: a.Memory, Slices: each(a.Slices, FromSlice), Consumables: string(a.Consumables), Exclusive: a.Exclusive}
+	return &pb.Allocation{Node: string(a.Node), Slots: int32(a.Slots), Memory: a.Memory, Slices: each(a.Slices, FromSlice), Consumables: string(a.Consumables), Exclusive: a.Exclusive, User: a.User}
 }
 
 // ToAllocation is the inverse of FromAllocation.
 func ToAllocation(p *pb.Allocation) nodes.Allocation {
-	return nodes.Allocation{Node: nodes.ID(p.GetNode()), Slots: int(p.GetSlots()), Memory: p.GetMemory(), Slices: each(p.GetSlices(), ToSlice), Consumables: nodes.Consumables(p.GetConsumables()), Exclusive: p.GetExclusive()}
+	return nodes.Allocation{Node: nodes.ID(p.GetNode()), Slots: int(p.GetSlots()), Memory: p.GetMemory(), Slices: each(p.GetSlices(), ToSlice), Consumables: nodes.Consumables(p.GetConsumables()), Exclusive: p.GetExclusive(), User: p.GetUser()}
 }
 
 func fromGPU(g nodes.GPU) *pb.GPU {
-	return &pb.GPU{Index: int32(g.Index), Uuid: g.UUID, Model: g.Model, Memory: g.Memory, Capacity: int64(g.Capacity), Mode: string(g.Mode), Simulated: g.Simulated, Lost: g.Lost, Used: int64(g.Used), Excess: int64(g.Excess)}
+	return &pb.GPU{Index: int32(g.Index), Uuid: g.UUID, Model: g.Model, Memory: g.Memory, Capacity: int64(g.Capacity), Mode: string(g.Mode), Simulated: g.Simulated, Lost: g.Lost, Used: int64(g.Used), Excess: int64(g.Excess),
+		Unfenced: g.Unfenced, Parent: g.Parent, Fraction: int32(g.Fraction), Holder: g.Holder}
 }
 
 func toGPU(p *pb.GPU) nodes.GPU {
-	return nodes.GPU{Index: int(p.GetIndex()), UUID: p.GetUuid(), Model: p.GetModel(), Memory: p.GetMemory(), Capacity: nodes.Amount(p.GetCapacity()), Mode: nodes.Mode(p.GetMode()), Simulated: p.GetSimulated(), Lost: p.GetLost(), Used: nodes.Amount(p.GetUsed()), Excess: nodes.Amount(p.GetExcess())}
+	return nodes.GPU{Index: int(p.GetIndex()), UUID: p.GetUuid(), Model: p.GetModel(), Memory: p.GetMemory(), Capacity: nodes.Amount(p.GetCapacity()), Mode: nodes.Mode(p.GetMode()), Simulated: p.GetSimulated(), Lost: p.GetLost(), Used: nodes.Amount(p.GetUsed()), Excess: nodes.Amount(p.GetExcess()),
+		Unfenced: p.GetUnfenced(), Parent: p.GetParent(), Fraction: int(p.GetFraction()), Holder: p.GetHolder()}
 }
 
 // FromNode makes the message of a node, with what of it is held.
@@ -110,6 +112,7 @@ func FromUsage(u queue.Usage) *pb.Usage {
 	return &pb.Usage{
 		Cpu: int64(u.CPU), UserCpu: int64(u.UserCPU), SysCpu: int64(u.SysCPU), Memory: u.Memory, MaxMemory: u.MaxMemory, AvgMemory: u.AvgMemory,
 		Processes: int32(u.Processes), MaxProcs: int32(u.MaxProcs), Threads: int32(u.Threads), MaxThreads: int32(u.MaxThrds), Pids: numbers[int32](u.Pids), Pgid: int32(u.PGID),
+		Gpus: each(u.GPUs, fromGPUUsage),
 	}
 }
 
@@ -118,5 +121,14 @@ func ToUsage(p *pb.Usage) queue.Usage {
 	return queue.Usage{
 		CPU: time.Duration(p.GetCpu()), UserCPU: time.Duration(p.GetUserCpu()), SysCPU: time.Duration(p.GetSysCpu()), Memory: p.GetMemory(), MaxMemory: p.GetMaxMemory(), AvgMemory: p.GetAvgMemory(),
 		Processes: int(p.GetProcesses()), MaxProcs: int(p.GetMaxProcs()), Threads: int(p.GetThreads()), MaxThrds: int(p.GetMaxThreads()), Pids: numbers[int](p.GetPids()), PGID: int(p.GetPgid()),
+		GPUs: each(p.GetGpus(), toGPUUsage),
 	}
+}
+
+func fromGPUUsage(u queue.GPUUsage) *pb.GPUUsage {
+	return &pb.GPUUsage{Uuid: u.UUID, Index: int32(u.Index), Memory: u.Memory, MaxMemory: u.MaxMemory, Util: int32(u.Util), SmTime: int64(u.SMTime), Measured: int64(u.Measured)}
+}
+
+func toGPUUsage(p *pb.GPUUsage) queue.GPUUsage {
+	return queue.GPUUsage{UUID: p.GetUuid(), Index: int(p.GetIndex()), Memory: p.GetMemory(), MaxMemory: p.GetMaxMemory(), Util: int(p.GetUtil()), SMTime: time.Duration(p.GetSmTime()), Measured: time.Duration(p.GetMeasured())}
 }

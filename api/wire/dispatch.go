@@ -17,7 +17,7 @@ func FromAssignment(a queue.Assignment) *pb.Assignment {
 		Job: int64(a.ID.Job), Index: int32(a.ID.Index), Attempt: int32(a.Attempt), Owner: FromIdentity(a.Owner), Spec: FromSpec(a.Spec), Script: a.Script, Env: a.Env,
 		Alloc: each(a.Alloc, FromAllocation), RunLimit: int64(a.RunLimit), MemoryLimit: a.MemoryLimit, ImageFile: a.ImageFile, Cwd: a.CWD, CreateCwd: a.CreateCWD,
 		Stdin: a.Stdin, Stdout: a.Stdout, Stderr: a.Stderr, DisplayName: a.DisplayName, Queue: a.Queue, Cluster: a.Cluster, Submitted: Nanos(a.Submitted),
-		ReportInOutput: a.Report, Deadline: Nanos(a.Deadline), Binds: a.Binds,
+		ReportInOutput: a.Report, Deadline: Nanos(a.Deadline), Binds: a.Binds, Unfenced: a.Unfenced,
 	}
 }
 
@@ -27,7 +27,7 @@ func ToAssignment(p *pb.Assignment) queue.Assignment {
 		ID: elementID(p.GetJob(), p.GetIndex()), Attempt: int(p.GetAttempt()), Owner: ToIdentity(p.GetOwner()), Spec: ToSpec(p.GetSpec()), Script: p.GetScript(), Env: p.GetEnv(),
 		Alloc: each(p.GetAlloc(), ToAllocation), RunLimit: time.Duration(p.GetRunLimit()), MemoryLimit: p.GetMemoryLimit(), ImageFile: p.GetImageFile(), CWD: p.GetCwd(), CreateCWD: p.GetCreateCwd(),
 		Stdin: p.GetStdin(), Stdout: p.GetStdout(), Stderr: p.GetStderr(), DisplayName: p.GetDisplayName(), Queue: p.GetQueue(), Cluster: p.GetCluster(), Submitted: Time(p.GetSubmitted()),
-		Report: p.GetReportInOutput(), Deadline: Time(p.GetDeadline()), Binds: p.GetBinds(),
+		Report: p.GetReportInOutput(), Deadline: Time(p.GetDeadline()), Binds: p.GetBinds(), Unfenced: p.GetUnfenced(),
 	}
 }
 
@@ -61,6 +61,8 @@ func FromReport(r queue.Report) *pb.Report {
 		p.Kind = &pb.Report_Ended{Ended: &pb.EndedReport{Status: int32(r.Status), Verdict: string(r.Verdict), Detail: r.Detail, Usage: FromUsage(r.Usage), Began: Nanos(r.Ran), Lost: r.Lost, First: fromBegan(r.Began)}}
 	case queue.ReportStopped:
 		p.Kind = &pb.Report_Stopped{Stopped: &pb.StoppedReport{Stopped: r.Stopped}}
+	case queue.ReportNoted:
+		p.Kind = &pb.Report_Noted{Noted: &pb.NotedReport{Text: r.Detail}}
 	case queue.ReportFailed:
 		p.Kind = &pb.Report_Failed{Failed: &pb.StartFailed{Code: r.Code, Detail: r.Detail, JobFault: r.JobFault, Verdict: string(r.Verdict), ExitCode: int32(r.ExitCode)}}
 	}
@@ -93,6 +95,8 @@ func ToReport(p *pb.Report) queue.Report {
 		r.Status, r.Verdict, r.Detail, r.Usage, r.Ran, r.Lost = int(e.GetStatus()), queue.Verdict(e.GetVerdict()), e.GetDetail(), ToUsage(e.GetUsage()), Time(e.GetBegan()), e.GetLost()
 	case *pb.Report_Stopped:
 		r.Kind, r.Stopped = queue.ReportStopped, k.Stopped.GetStopped()
+	case *pb.Report_Noted:
+		r.Kind, r.Detail = queue.ReportNoted, k.Noted.GetText()
 	case *pb.Report_Failed:
 		f := k.Failed
 		r.Kind = queue.ReportFailed

@@ -127,8 +127,10 @@ func TestEachKindOfReportCarriesAllOfItsParts(t *testing.T) {
 	ended.Kind, ended.Status, ended.Verdict, ended.Detail, ended.Usage, ended.Ran, ended.Lost = queue.ReportEnded, all.Status, all.Verdict, all.Detail, all.Usage, all.Ran, true
 	stopped.Kind, stopped.Stopped = queue.ReportStopped, true
 	failed.Kind, failed.Code, failed.JobFault, failed.ExitCode, failed.Detail, failed.Verdict = queue.ReportFailed, all.Code, true, all.ExitCode, all.Detail, all.Verdict
+	noted := base
+	noted.Kind, noted.Detail = queue.ReportNoted, all.Detail
 	covered := map[string]bool{}
-	for _, r := range []queue.Report{began, ended, stopped, failed} {
+	for _, r := range []queue.Report{began, ended, stopped, failed, noted} {
 		trip(t, r, FromReport, ToReport)
 		v := reflect.ValueOf(r)
 		for i := range v.NumField() {

@@ -16,6 +16,7 @@ import (
 //   - whole GPUs on nodes that cannot take the requests for several,
 //   - the price of a scarce model,
 //   - whole GPUs started for a fraction: who asks for whole ones later finds them,
+//   - what rounding up to a part that is not shared (an instance of MIG) takes beyond the request,
 //
 // and a little that prefers to fill a node up. Before anything is observed it is a best fit. See doc.go.
 func Fragmentation(mix *Mix) Policy {
@@ -47,7 +48,8 @@ type gpuKind struct {
 
 func (f *fragmentation) epoch() uint64 { return f.mix.Epoch() }
 
-// demandOn is the mix as n sees it. All GPUs of a node are taken to be like the first that has a capacity.
+// demandOn is the mix as n sees it. All GPUs of a node are taken to be like the first that has a capacity: best one
+// that is whole, otherwise the one that an instance is a part of.
 func (f *fragmentation) demandOn(n *nodes.Node) *demand {
 	if f.at != f.mix.Epoch() {
 		f.at = f.mix.Epoch()
@@ -55,10 +57,15 @@ func (f *fragmentation) demandOn(n *nodes.Node) *demand {
 	}
 	kind := gpuKind{}
 	for i := range n.GPUs {
-		if g := &n.GPUs[i]; g.Capacity > 0 {
-			kind = gpuKind{g.Capacity, g.Memory}
+		g := &n.GPUs[i]
+		if g.Capacity <= 0 || g.Mode == nodes.ModeMIG && (kind.capacity > 0 || g.Fraction <= 0) {
+			continue
+		}
+		kind = gpuKind{g.Capacity, g.Memory}
+		if g.Mode != nodes.ModeMIG {
 			break
 		}
+		kind.capacity, kind.memory = kind.capacity*10_000/nodes.Amount(g.Fraction), int64(float64(kind.memory)/worth(g))
 	}
 	d := f.demands[kind]
 	if d == nil {
@@ -80,7 +87,14 @@ func (f *fragmentation) score(n *nodes.Node, r *nodes.Request, p *pick) float64 
 	cost := 0.0
 	for k, i := range p.gpus {
 		g, a := &n.GPUs[i], p.amounts[k]
-		after.gpus -= float64(a) / float64(g.Capacity)
+		part := float64(a) / float64(g.Capacity) * worth(g)
+		after.gpus -= part
+		if need := g.Need(&r.GPU); need > 0 && need < a && len(p.gpus) == 1 {
+			cost += part * float64(a-need) / float64(a)
+		}
+		if g.Mode == nodes.ModeMIG {
+			continue // nothing is ever left of it
+		}
 		if g.Whole() {
 			after.whole--
 			if a < g.Capacity {
@@ -99,6 +113,14 @@ func (f *fragmentation) score(n *nodes.Node, r *nodes.Request, p *pick) float64 
 	return cost
 }
 
+// worth is how much of a GPU g is: 1, or the part of one that an instance has.
+func worth(g *nodes.GPU) float64 {
+	if g.Mode != nodes.ModeMIG {
+		return 1
+	}
+	return float64(max(g.Fraction, 1)) / 10_000
+}
+
 // room is what is free on a node.
 type room struct {
 	gpus          float64 // in GPUs
@@ -113,7 +135,7 @@ func roomOn(n *nodes.Node) (f room) {
 			f.whole++
 			f.gpus++
 		} else if free := g.Free(); free > 0 {
-			f.gpus += float64(free) / float64(g.Capacity)
+			f.gpus += float64(free) / float64(g.Capacity) * worth(g)
 		}
 	}
 	f.slots, f.memory = float64(n.Slots-n.UsedSlots), float64(n.Memory-n.UsedMemory)
@@ -151,7 +173,11 @@ func (d *demand) stranded(n *nodes.Node, f *room) float64 {
 	}
 	slots, memory := d.slots, d.memory
 	if !d.known { // as the node is made
-		slots, memory = float64(n.Slots)/float64(len(n.GPUs)), float64(n.Memory)/float64(len(n.GPUs))
+		gpus := 0.0
+		for i := range n.GPUs {
+			gpus += worth(&n.GPUs[i])
+		}
+		slots, memory = float64(n.Slots)/gpus, float64(n.Memory)/gpus
 	}
 	return f.gpus - 1/(1/f.gpus+ratio(slots, f.slots)+ratio(memory, f.memory))
 }

@@ -127,7 +127,7 @@ func (m *Mix) Supply(ns []*nodes.Node) {
 	supply := map[string]float64{}
 	for _, n := range ns {
 		for i := range n.GPUs {
-			supply[n.GPUs[i].Model]++
+			supply[n.GPUs[i].Model] += worth(&n.GPUs[i])
 		}
 	}
 	if !maps.Equal(supply, m.supply) {
@@ -148,7 +148,7 @@ func (m *Mix) Epoch() uint64 { return m.epoch }
 
 // coarse is r as the mix counts it.
 func coarse(r nodes.Request) nodes.Request {
-	r.Consumables = ""
+	r.Consumables, r.GPU.User = "", ""
 	r.Slots = int(fourBits(int64(r.Slots)))
 	r.Memory = fourBits(r.Memory)
 	r.GPU.Memory = fourBits(r.GPU.Memory)

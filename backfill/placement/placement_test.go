@@ -169,6 +169,75 @@ func TestPackingHandWorked(t *testing.T) {
 	}
 }
 
+// dividedHost is a host of one GPU in instances with these sevenths of its multiprocessors and eighths of its 16 GiB.
+func dividedHost(sizes ...[2]int) *nodes.Node {
+	n := &nodes.Node{ID: "n", Alive: true, Slots: 8, Memory: 32 * gib}
+	for i, s := range sizes {
+		g := nodes.GPU{Index: i, UUID: fmt.Sprint(i), Memory: int64(s[1]) * 2 * gib, Mode: nodes.ModeMIG, Fraction: 10_000 * s[0] / 7}
+		g.Capacity = g.Worth(100)
+		n.GPUs = append(n.GPUs, g)
+	}
+	return n
+}
+
+// A request goes where it is rounded up least, on a node and between nodes.
+func TestRoundingUpHasAPrice(t *testing.T) {
+	mix := mixOf(fraction(10), fraction(40), whole(1))
+	for name, p := range map[string]Policy{"fragmentation": Fragmentation(mix), "without a mix": Fragmentation(NewMix(0)), "best-fit": BestFit(), "packing": Packing()} {
+		divided := dividedHost([2]int{3, 4}, [2]int{1, 2}, [2]int{1, 1})
+		a, _, ok := p.Place(divided, fraction(10))
+		if !ok || a.Slices[0].UUID != "2" || a.FGPU() != 14 || a.Slices[0].SMShare != 1428 || a.Slices[0].Memory != 2*gib {
+			t.Errorf("%s: 0.1 is placed as %+v, want all of the smallest instance", name, a)
+		}
+		a, _, _ = p.Place(divided, fraction(20))
+		if a.Slices[0].UUID != "0" {
+			t.Errorf("%s: 0.2 is placed as %+v", name, a)
+		}
+		mixed := dividedHost([2]int{1, 1})
+		mixed.GPUs = append(mixed.GPUs, nodes.GPU{Index: 1, UUID: "1", Memory: 16 * gib, Capacity: 100, Mode: nodes.ModeShim})
+		if a, _, _ = p.Place(mixed, fraction(10)); a.Slices[0].UUID != "1" || a.FGPU() != 10 {
+			t.Errorf("%s: 0.1 is placed as %+v, and could be had to the hundredth", name, a)
+		}
+	}
+	exact := &nodes.Node{ID: "n", Alive: true, Slots: 8, Memory: 32 * gib, GPUs: []nodes.GPU{{UUID: "0", Memory: 16 * gib, Capacity: 100, Mode: nodes.ModeShim}}}
+	exact.GPUs = append(exact.GPUs, dividedHost([2]int{1, 1}).GPUs...)
+	exact.GPUs[1].Index, exact.GPUs[1].UUID = 1, "1"
+	for name, p := range map[string]Policy{"fragmentation": Fragmentation(mix), "best-fit": BestFit(), "packing": Packing()} {
+		if a, _, _ := p.Place(exact, fraction(13)); a.Slices[0].UUID != "0" { // to open a GPU may cost more than to round up so little
+			t.Errorf("%s: 0.13 is placed as %+v, and could be had to the hundredth", name, a)
+		}
+	}
+	p := Fragmentation(mix)
+	small, _ := p.Cost(dividedHost([2]int{1, 1}), fraction(10))
+	large, _ := p.Cost(dividedHost([2]int{3, 4}), fraction(10))
+	if !(small < large) {
+		t.Errorf("0.1 costs %g in an instance of 1/7, %g in one of 3/7", small, large)
+	}
+}
+
+// Which of two GPUs in ModeMPS is whose does not change what a user's slice costs.
+func TestCostKnowsTheHolder(t *testing.T) {
+	held := func(holders ...string) *nodes.Node {
+		n := host("", 50, 50)
+		for i, h := range holders {
+			n.GPUs[i].Mode, n.GPUs[i].Holder = nodes.ModeMPS, h
+		}
+		return n
+	}
+	r := fraction(20)
+	r.GPU.User = "bob"
+	for name, p := range policies() {
+		first, _ := p.Cost(held("bob", "ann"), r)
+		second, _ := p.Cost(held("ann", "bob"), r)
+		if first != second {
+			t.Errorf("%s: %g and %g", name, first, second)
+		}
+		if a, _, ok := p.Place(held("ann", "bob"), r); !ok || a.Slices[0].UUID != "1" || a.User != "bob" {
+			t.Errorf("%s: bob's is placed as %+v", name, a)
+		}
+	}
+}
+
 func policies() map[string]Policy {
 	mix := mixOf(fraction(50), fraction(30), whole(1), whole(2), cpu(4, 8*gib), nodes.Request{Slots: 1, GPU: nodes.GPURequest{Memory: 5 * gib}})
 	return map[string]Policy{"best-fit": BestFit(), "packing": Packing(), "fragmentation": Fragmentation(mix), "without a mix": Fragmentation(NewMix(0))}
@@ -180,17 +249,32 @@ func drawNode(t *rapid.T) *nodes.Node {
 	capacity := rapid.SampledFrom([]nodes.Amount{0, 100, 400, 700, 2500}).Draw(t, "capacity")
 	for i := range rapid.IntRange(0, 8).Draw(t, "gpus") {
 		g := nodes.GPU{Index: i, UUID: fmt.Sprint(i), Memory: 16 * gib, Capacity: capacity, Model: rapid.SampledFrom([]string{"H100", "A100"}).Draw(t, "model"),
-			Lost: rapid.IntRange(0, 9).Draw(t, "lost") == 0}
+			Lost: rapid.IntRange(0, 9).Draw(t, "lost") == 0, Mode: rapid.SampledFrom([]nodes.Mode{nodes.ModeShim, nodes.ModeShim, nodes.ModeMPS, nodes.ModeMIG}).Draw(t, "mode")}
 		g.Used = nodes.Amount(rapid.Int64Range(0, int64(capacity)).Draw(t, "used"))
 		if rapid.Bool().Draw(t, "unused") {
 			g.Used = 0
+		}
+		switch {
+		case g.Mode == nodes.ModeMIG:
+			g.Fraction = rapid.SampledFrom([]int{1428, 2857, 4285}).Draw(t, "fraction")
+			g.Memory = rapid.SampledFrom([]int64{2, 4, 8}).Draw(t, "instance") * gib
+			if g.Capacity = g.Worth(capacity); g.Used > 0 {
+				g.Used = g.Capacity
+			}
+		case g.Mode == nodes.ModeMPS && g.Used > 0:
+			g.Holder = rapid.SampledFrom([]string{"", "ann", "bob"}).Draw(t, "holder")
+		}
+		if rapid.IntRange(0, 9).Draw(t, "unfenced") == 0 {
+			g.Unfenced = "the probe failed"
 		}
 		n.GPUs = append(n.GPUs, g)
 	}
 	if capacity > 1 && rapid.IntRange(0, 4).Draw(t, "only a part of it") == 0 {
 		share := nodes.Allocation{Slots: n.Slots, Memory: n.Memory}
 		for _, g := range n.GPUs {
-			share.Slices = append(share.Slices, nodes.Slice{UUID: g.UUID, Amount: capacity - capacity/4, Memory: 12 * gib})
+			if x := (nodes.Slice{UUID: g.UUID, Amount: capacity - capacity/4, Memory: 12 * gib}); g.Mode != nodes.ModeMIG {
+				share.Slices = append(share.Slices, x)
+			}
 		}
 		n = n.Part(share)
 	}
@@ -212,6 +296,9 @@ func drawRequest(t *rapid.T) nodes.Request {
 	}
 	if !r.GPU.Zero() {
 		r.GPU.Model = rapid.SampledFrom([]string{"", "", "h100"}).Draw(t, "asks model")
+	}
+	if r.GPU.Part() {
+		r.GPU.User = rapid.SampledFrom([]string{"", "ann", "bob"}).Draw(t, "asks user")
 	}
 	return r
 }
@@ -240,6 +327,9 @@ func TestPlaceAgreesWithFit(t *testing.T) {
 			carved, _ := n.Clone().Carve(r)
 			if a.Slots != r.Slots || a.Memory != r.Memory || a.FGPU() != carved.FGPU() || len(a.Slices) != len(carved.Slices) || a.Exclusive != r.Exclusive {
 				t.Fatalf("%s: got %+v, Carve gives %+v", name, a, carved)
+			}
+			if err := n.Admits(a); err != nil {
+				t.Fatalf("%s: %v", name, err)
 			}
 			if err := n.Clone().Take(a); err != nil {
 				t.Fatalf("%s: %v", name, err)

@@ -66,16 +66,17 @@ func (o *policy) best(n *nodes.Node, asked nodes.Request) (cost float64, gpu int
 	case r.GPU.Whole > 0:
 		o.p.whole(n, r.GPU)
 	case r.GPU.Memory == 0 && onOneGPU(n, r.GPU):
-		best := anyGPU
+		best, least := anyGPU, nodes.Amount(0)
 		for i := range n.GPUs {
 			g := &n.GPUs[i]
-			if g.Free() < r.GPU.Amount || !g.Matches(&r.GPU) || twin(n, i) {
+			a := g.Grant(&r.GPU, r.GPU.Amount)
+			if a == 0 || best != anyGPU && a > least || twin(n, i) {
 				continue
 			}
-			o.p.one(i, r.GPU.Amount)
+			o.p.one(i, a)
 			c := o.score(n, r, &o.p)
-			if best == anyGPU || c < cost || c == cost && g.Free() < n.GPUs[best].Free() {
-				best, cost = i, c
+			if best == anyGPU || a < least || c < cost || c == cost && fuller(g, &n.GPUs[best]) {
+				best, cost, least = i, c, a
 			}
 		}
 		return cost, best, true
@@ -89,11 +90,19 @@ func (o *policy) best(n *nodes.Node, asked nodes.Request) (cost float64, gpu int
 // onOneGPU says that a fraction that fits n fits one GPU of it.
 func onOneGPU(n *nodes.Node, r nodes.GPURequest) bool {
 	for i := range n.GPUs {
-		if g := &n.GPUs[i]; g.Free() >= r.Amount && g.Matches(&r) {
+		if n.GPUs[i].Grant(&r, r.Amount) > 0 {
 			return true
 		}
 	}
 	return false
+}
+
+// fuller says that of two GPUs that cost the same g has less left, or is an instance with less memory.
+func fuller(g, h *nodes.GPU) bool {
+	if g.Free() != h.Free() {
+		return g.Free() < h.Free()
+	}
+	return g.Mode == nodes.ModeMIG && h.Mode == nodes.ModeMIG && g.Memory < h.Memory
 }
 
 // twin says that a GPU before i is in the same state, so that taking either is the same.
@@ -101,7 +110,8 @@ func twin(n *nodes.Node, i int) bool {
 	g := &n.GPUs[i]
 	for j := range i {
 		h := &n.GPUs[j]
-		if h.Used == g.Used && h.Capacity == g.Capacity && h.Memory == g.Memory && h.Lost == g.Lost && h.Whole() == g.Whole() && h.Model == g.Model {
+		if h.Used == g.Used && h.Capacity == g.Capacity && h.Memory == g.Memory && h.Free() == g.Free() && h.Whole() == g.Whole() && h.Model == g.Model &&
+			h.Mode == g.Mode && h.Fraction == g.Fraction && h.Holder == g.Holder {
 			return true
 		}
 	}

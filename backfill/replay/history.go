@@ -78,6 +78,10 @@ func pastTask(j *queue.Job, el *queue.Element) (t Task, start int64, ran bool) {
 	}
 	shape := j.Plan
 	shape.Reservation = "" // the reservations of then are not known; who ran in one competes with all
+
+	if shape.Host.GPU.Part() { // the nodes of now may have GPUs that only one user's slices share
+		shape.Host.GPU.User = j.Owner.User
+	}
 	// Who has asked for "-n 2,8" runs as long as it did because of what it was given.
 	slots, fgpu := 0, nodes.Amount(0)
 	for i := range a.Alloc {

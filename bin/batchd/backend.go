@@ -127,6 +127,7 @@ func engineConfig(cfg *etc.Config, log *slog.Logger) engine.Config {
 			DefaultRunLimit: q.DefaultRunLimit, MaxRunLimit: q.MaxRunLimit, DefaultMemory: q.DefaultMemory,
 			MaxMemory: q.MaxMemory, MaxSlots: q.MaxSlots, UserSlots: q.UserSlots, Exclusive: q.Exclusive,
 			Interactive: q.Interactive, Rerunnable: q.Rerunnable, Container: q.Container, Image: q.Image,
+			Unfenced: q.Unfenced == "watchdog",
 		})
 	}
 	return c

@@ -31,6 +31,8 @@ func devCommand() *cli.Command {
 			&cli.IntFlag{Name: "slots", Usage: "slots of each node (default: this machine's cores)"},
 			&cli.StringFlag{Name: "mem", Usage: "memory of each node, such as 4GiB (default: this machine's, shared out)"},
 			&cli.StringFlag{Name: "sim-gpus", Usage: "SIMULATED GPUs of each node, `COUNTxSIZE` such as 2x8GiB"},
+			&cli.StringFlag{Name: "sim-mig", Usage: "MIG instances of the simulated GPUs, such as `0:3g.4gb,3g.4gb`: GPU 0 has two"},
+			&cli.StringFlag{Name: "gpu-mode", Value: "auto", Usage: "how slices are fenced, as gpu_mode in fairslice.toml: `MODE` auto, mig, mps, shim or count"},
 			&cli.StringFlag{Name: "fgpu-per-gpu", Value: "1", Usage: "how many fGPU one GPU is"},
 			&cli.StringFlag{Name: "extra", Usage: "`FILE` of further configuration (TOML), such as [[queue]] sections"},
 			&cli.StringFlag{Name: "metrics", Usage: "host:port of batchd's metrics (default: none)"},
@@ -172,7 +174,14 @@ func (d *cluster) simulate(c *cli.Context) (map[string][]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		out[n] = append(env, simdriver.StateVar+"="+filepath.Join(d.dir, n, "gpus"))
+		state := filepath.Join(d.dir, n, "gpus")
+		if err := os.MkdirAll(state, 0o755); err != nil {
+			return nil, err
+		}
+		out[n] = append(env, simdriver.StateVar+"="+state)
+		if mig := c.String("sim-mig"); mig != "" {
+			out[n] = append(out[n], simdriver.MIGVar+"="+mig)
+		}
 	}
 	return out, nil
 }
@@ -218,7 +227,7 @@ func (d *cluster) writeConfig(c *cli.Context) ([]string, error) {
 		top("[gpu]\nfgpu_per_gpu = %q", c.String("fgpu-per-gpu"))
 	}
 	if !strings.Contains(extra, "[[queue]]") {
-		top("[[queue]]\nname = \"normal\"\ndescription = \"For jobs that say no queue.\"\npriority = 30\ndefault_run_limit = \"24h\"")
+		top("[[queue]]\nname = \"normal\"\ndescription = \"For jobs that say no queue.\"\npriority = 30\ndefault_run_limit = \"24h\"\nunfenced = \"watchdog\"")
 	}
 	if image != "" && !strings.Contains(extra, "[[image]]") {
 		top("[[image]]\nname = \"sample\"\nfile = %q", image)
@@ -237,7 +246,7 @@ func (d *cluster) writeConfig(c *cli.Context) ([]string, error) {
 
 func (d *cluster) writeNode(c *cli.Context, name string, n int) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "terminate_interval = %q\n[node]\nname = %q\nbatchd = %q\nstate_dir = %q\nmetrics = \"\"\ncgroup_parent = %q\nreconnect = \"1s\"\n",
+	fmt.Fprintf(&b, "terminate_interval = %q\n[node]\nname = %q\nbatchd = %q\nstate_dir = %q\nmetrics = \"127.0.0.1:0\"\ncgroup_parent = %q\nreconnect = \"1s\"\n",
 		c.Duration("terminate-interval").String(), name, "unix://"+d.socket, filepath.Join(d.dir, name), "fairslice-dev/"+name+"-"+shortHash(d.dir))
 	if d.run != "" {
 		fmt.Fprintf(&b, "run_dir = %q\n", filepath.Join(d.run, name))
@@ -255,7 +264,7 @@ func (d *cluster) writeNode(c *cli.Context, name string, n int) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(&b, "nvml_library = %q\n", lib)
+		fmt.Fprintf(&b, "nvml_library = %q\ngpu_mode = %q\n", lib, c.String("gpu-mode"))
 	}
 	return d.writeChecked(filepath.Join(d.dir, name+".toml"), b.String())
 }

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"syscall"
 
 	"fairslice/api/client"
@@ -50,15 +51,13 @@ func (d *cluster) sampleImage(ctx context.Context) (string, error) {
 
 // simLibrary is the simulated driver: the one that was built beside the programs, or one built now.
 func (d *cluster) simLibrary(ctx context.Context) (string, error) {
-	if lib := filepath.Join(d.bin, "simdriver", simdriver.LibraryName); fileExists(lib) {
-		return lib, nil
+	own := filepath.Join(d.dir, "simdriver")
+	for _, dir := range []string{filepath.Join(d.bin, "simdriver"), own} {
+		if !slices.ContainsFunc(simdriver.Files(), func(name string) bool { return !fileExists(filepath.Join(dir, name)) }) {
+			return filepath.Join(dir, simdriver.LibraryName), nil
+		}
 	}
-	dir := filepath.Join(d.dir, "simdriver")
-	lib := filepath.Join(dir, simdriver.LibraryName)
-	if fileExists(lib) {
-		return lib, nil
-	}
-	return lib, simdriver.Build(ctx, dir)
+	return filepath.Join(own, simdriver.LibraryName), simdriver.Build(ctx, own)
 }
 
 func fileExists(p string) bool {

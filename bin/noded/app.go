@@ -61,23 +61,28 @@ func run(ctx context.Context, cfg *etc.Config, stopJobs bool, log *slog.Logger) 
 		}
 		n.Name, _, _ = strings.Cut(host, ".")
 	}
-	gpus, err := openGPUs(n.NVMLLibrary, log)
-	if err != nil {
-		return err
-	}
-	defer gpus.close()
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
 	bin := filepath.Dir(self)
+	gpus, err := openGPUs(n, bin, log)
+	if err != nil {
+		return err
+	}
+	defer gpus.close()
+	f, agentGPUs, err := newFencing(ctx, n, gpus, bin, log)
+	if err != nil {
+		return err
+	}
+	defer f.leave()
 	// The connection outlives ctx by the end of the jobs, where that is asked for.
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	a, err := agent.New(life, agent.Config{
 		Dir: cmp.Or(n.RunDir, n.StateDir), Shepherd: filepath.Join(bin, "shepherd"), Enter: filepath.Join(bin, "enter"),
 		Apptainer: cfg.Container.Apptainer, Version: version, Inventory: inventory(n, gpus),
-		GPUs: gpus.lost, RealGPU: gpus.real(), BindHome: cfg.Container.BindHome, BindCWD: cfg.Container.BindCWD,
+		GPUs: agentGPUs, BindHome: cfg.Container.BindHome, BindCWD: cfg.Container.BindCWD,
 		CgroupParent: n.CgroupParent, Interval: cfg.TerminateInterval, SwitchUser: os.Geteuid() == 0,
 		Logger: log.With("service", "agent", "node", n.Name),
 	})
@@ -97,9 +102,19 @@ func run(ctx context.Context, cfg *etc.Config, stopJobs bool, log *slog.Logger) 
 		if err != nil {
 			return fmt.Errorf("metrics: %w", err)
 		}
+		log.Info("metrics", "url", "http://"+l.Addr().String()+"/metrics")
 		web := &http.Server{Handler: newMetrics(n.Name, a).handler(), ReadHeaderTimeout: 10 * time.Second}
 		go func() { _ = web.Serve(l) }()
 		defer web.Close()
+	}
+	if n.DCGMDir != "" {
+		m, err := openJobMapping(n.DCGMDir, log)
+		if err != nil {
+			return err
+		}
+		every := time.NewTicker(time.Second)
+		defer every.Stop()
+		go m.follow(life, func() []agent.SliceState { return a.Fence().Slices }, every.C)
 	}
 	log.Info("node started", "node", n.Name, "batchd", n.Batchd)
 	context.AfterFunc(ctx, func() {

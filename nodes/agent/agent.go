@@ -16,6 +16,7 @@ import (
 
 	"fairslice/nodes"
 	"fairslice/nodes/cgroup"
+	"fairslice/nodes/cgroup/devices"
 	"fairslice/queue"
 )
 
@@ -27,10 +28,8 @@ type Config struct {
 	Apptainer string // path, "" finds it
 	Version   string
 	// Inventory reads what the node has now. It is called at each connection.
-	Inventory func() (nodes.Node, error)
-	// GPUs reads what the driver says; nil on a node without GPUs.
-	GPUs         func() (lost []string)
-	RealGPU      bool // --nv for jobs with slices
+	Inventory    func() (nodes.Node, error)
+	GPUs         *GPUs // nil on a node without
 	BindHome     bool
 	BindCWD      bool
 	CgroupParent string
@@ -48,6 +47,9 @@ type Agent struct {
 	cgroups *cgroup.Manager
 	bootID  string
 	flock   *flock // the shepherds
+	// watchdog is nil on a node without GPUs; frameStart is when a throttle frame of all jobs began, see fgpu.Spec.
+	watchdog   *watchdog
+	frameStart uint64
 
 	mu       sync.Mutex // guards what follows
 	attempts map[string]*attempt
@@ -82,6 +84,7 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
+	cg.DenyWith(devices.Deny)
 	if cfg.BootID == "" {
 		boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 		if err != nil {
@@ -90,6 +93,13 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 		cfg.BootID = strings.TrimSpace(string(boot))
 	}
 	a := &Agent{cfg: cfg, spool: sp, cgroups: cg, bootID: cfg.BootID, attempts: map[string]*attempt{}, ctx: ctx, ending: make(chan struct{})}
+	if cfg.GPUs != nil {
+		if err := os.MkdirAll(filepath.Join(cfg.Dir, "fgpu"), 0o755); err != nil {
+			return nil, err
+		}
+		a.watchdog = newWatchdog(a)
+		a.wg.Go(func() { a.watchdog.run(ctx) })
+	}
 	a.flock, err = newFlock(ctx, cfg.Shepherd, filepath.Join(cfg.Dir, "shepherd"), cfg.Logger)
 	if err != nil {
 		return nil, err
@@ -102,6 +112,9 @@ func (a *Agent) Unenforced() []string {
 	var out []string
 	if a.cgroups.Mode() == cgroup.None {
 		out = append(out, "no cgroups ("+a.cgroups.Reason()+"): memory limits are watched, not held; CPU shares are not set")
+	}
+	if why := a.cgroups.CannotDeny(); a.cfg.GPUs != nil && a.cfg.GPUs.Deny != nil && why != "" {
+		out = append(out, "devices of other GPUs are not closed to jobs: "+why)
 	}
 	if !a.cfg.SwitchUser {
 		out = append(out, "not root: every job runs as the user who started noded")
@@ -143,6 +156,12 @@ func (a *Agent) sweep(known map[string]*record) {
 	for _, d := range dirs {
 		if known[d.Name()] == nil {
 			_ = os.RemoveAll(filepath.Join(a.cfg.Dir, "jobs", d.Name()))
+		}
+	}
+	regions, _ := os.ReadDir(filepath.Join(a.cfg.Dir, "fgpu"))
+	for _, d := range regions {
+		if known[strings.TrimSuffix(d.Name(), ".meter")] == nil {
+			_ = os.RemoveAll(filepath.Join(a.cfg.Dir, "fgpu", d.Name()))
 		}
 	}
 	for _, key := range a.flock.keys() {
@@ -274,7 +293,11 @@ func (a *Agent) heartbeat() queue.Heartbeat {
 	load, mem := loadAndMemory()
 	h := queue.Heartbeat{Load1: load, MemoryAvailable: mem}
 	if a.cfg.GPUs != nil {
-		h.LostGPUs = a.cfg.GPUs()
+		for _, g := range a.cfg.GPUs.List() {
+			if g.Lost {
+				h.LostGPUs = append(h.LostGPUs, g.UUID)
+			}
+		}
 	}
 	for _, at := range a.all() {
 		if u, ok := at.usageNow(); ok {

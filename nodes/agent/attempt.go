@@ -289,7 +289,11 @@ func (t *attempt) fail(err error) {
 		Code: f.code, Detail: f.detail, JobFault: f.jobFault, ExitCode: f.exitCode, Verdict: f.verdict}
 	if t.group != nil {
 		_ = t.group.Kill(context.Background())
+		t.liftLimits()
 		_ = t.group.Remove()
+	}
+	if err := t.removeRegion(); err != nil {
+		t.a.cfg.Logger.Warn("attempt left files behind", "attempt", t.key, "error", err)
 	}
 	if f.jobFault {
 		t.writeFailure(f)
@@ -341,6 +345,7 @@ func (t *attempt) jobDir() string { return filepath.Join(t.a.cfg.Dir, "jobs", t.
 
 // removeFiles removes everything of an ended attempt, its record last.
 func (t *attempt) removeFiles() error {
+	t.liftLimits()
 	if g, ok := t.a.cgroups.Open(t.key); ok { // also that of an attempt which had ended in an earlier life of noded
 		if err := g.Remove(); err != nil {
 			t.a.cfg.Logger.Warn("group not removed", "attempt", t.key, "error", err)
@@ -348,6 +353,9 @@ func (t *attempt) removeFiles() error {
 	}
 	t.a.flock.forget(t.key)
 	err := removeDir(t.jobDir(), "script", "hosts")
+	if err2 := t.removeRegion(); err == nil {
+		err = err2
+	}
 	if err2 := t.a.spool.remove(t.key); err == nil {
 		err = err2
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // contained turns s into a run inside the image.
-func (t *attempt) contained(as queue.Assignment, s shepherd.Start) (shepherd.Start, error) {
+func (t *attempt) contained(as queue.Assignment, s shepherd.Start, f *fence) (shepherd.Start, error) {
 	bin, err := apptainer.Find(t.a.cfg.Apptainer)
 	if err != nil {
 		return s, &failure{code: "apptainer", detail: err.Error()}
@@ -20,20 +20,24 @@ func (t *attempt) contained(as queue.Assignment, s shepherd.Start) (shepherd.Sta
 	if err := t.checkImage(as); err != nil {
 		return s, err
 	}
-	gpu := t.a.cfg.RealGPU && len(as.Alloc[0].Slices) > 0
 	startFile := filepath.Join(t.jobDir(), "start")
-	err = apptainer.WriteStart(startFile, apptainer.Start{Args: s.Argv, Env: s.Env, Dir: s.Dir, ImageEnv: true, GPU: gpu})
-	if err != nil {
+	o := apptainer.Options{
+		Binary: bin, Image: as.ImageFile, Enter: t.a.cfg.Enter, StartFile: startFile, Contain: true,
+		Binds: []apptainer.Bind{{Source: t.jobDir()}},
+	}
+	start := apptainer.Start{Args: s.Argv, Env: s.Env, Dir: s.Dir, ImageEnv: true}
+	if f != nil {
+		if err := t.place(f, &as, &o, &start); err != nil {
+			return s, err
+		}
+	}
+	if err = apptainer.WriteStart(startFile, start); err != nil {
 		return s, &failure{code: "exec", detail: err.Error(), jobFault: true, exitCode: exitCannotRun}
 	}
 	if t.a.cfg.SwitchUser {
 		if err := os.Chown(startFile, as.Owner.UID, as.Owner.GID); err != nil {
 			return s, err
 		}
-	}
-	o := apptainer.Options{
-		Binary: bin, Image: as.ImageFile, Enter: t.a.cfg.Enter, StartFile: startFile, GPU: gpu, Contain: true,
-		Binds: []apptainer.Bind{{Source: t.jobDir()}},
 	}
 	if t.a.cfg.BindHome && as.Owner.Home != "" && as.Owner.Home != "/" {
 		if _, err := os.Stat(as.Owner.Home); err == nil {

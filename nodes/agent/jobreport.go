@@ -96,6 +96,12 @@ func usageLines(b *bytes.Buffer, as queue.Assignment, rep queue.Report, r record
 	line("Max Threads", "%d", u.MaxThrds)
 	line("Run time", "%d sec.", int(at.Sub(r.Began).Seconds()))
 	line("Turnaround time", "%d sec.", int(at.Sub(as.Submitted).Seconds()))
+	if len(u.GPUs) == 0 {
+		return
+	}
+	for _, text := range queue.SliceTexts(as.Alloc, u) { // ours, below all of LSF's
+		fmt.Fprintf(b, "    %s\n", text)
+	}
 }
 
 // scriptText is the job's script, cut after maxScriptLines, ending in a line break.

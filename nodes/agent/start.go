@@ -46,7 +46,11 @@ func (t *attempt) cred() shepherd.Cred {
 
 func (t *attempt) groupLimits() cgroup.Limits {
 	r := t.snapshot()
-	return cgroup.Limits{Memory: r.MemoryLimit, CPUs: float64(max(r.Assignment.Alloc[0].Slots, 1))}
+	l := cgroup.Limits{Memory: r.MemoryLimit, CPUs: float64(max(r.Assignment.Alloc[0].Slots, 1))}
+	if g := t.a.cfg.GPUs; g != nil && g.Deny != nil && t.a.cgroups.CannotDeny() == "" {
+		l.Deny = g.Deny(r.Assignment.Alloc[0].Slices)
+	}
+	return l
 }
 
 // start prepares the attempt and starts its command.
@@ -61,13 +65,23 @@ func (t *attempt) start(ctx context.Context) (<-chan exit, error) {
 	if err := t.makeJobDir(); err != nil {
 		return nil, &failure{code: "spool", detail: err.Error()}
 	}
-	s, err := t.command(as)
+	f, err := t.fenceOf(&as)
+	if err != nil {
+		return nil, err
+	}
+	if f != nil {
+		if err := t.openRegion(f, &as); err != nil {
+			return nil, err
+		}
+	}
+	s, err := t.command(as, f)
 	if err != nil {
 		return nil, err
 	}
 	if err := t.preExec(ctx, as, s); err != nil {
 		return nil, err
 	}
+	_ = os.Remove(t.proofFile()) // of an earlier try, or whatever the pre-execution command has made
 	if s.Stdout.Path != "" && !s.Stdout.Truncate {
 		r.StdoutFrom = t.sizeOf(s.Stdout.Path)
 	}
@@ -81,6 +95,18 @@ func (t *attempt) start(ctx context.Context) (<-chan exit, error) {
 	st, exits, err := t.a.flock.start(ctx, s)
 	if err != nil {
 		return nil, t.startFailure(err, as)
+	}
+	return t.begun(ctx, f, st, exits)
+}
+
+// begun notes that the command runs, for a fenced one when its fence is proven.
+func (t *attempt) begun(ctx context.Context, f *fence, st shepherd.Started, exits <-chan exit) (<-chan exit, error) {
+	t.group.Know(st.Pid)
+	if f != nil && f.shim {
+		var err error
+		if exits, err = t.proven(ctx, f, exits); err != nil {
+			return nil, err
+		}
 	}
 	t.started(st)
 	return exits, nil
@@ -97,13 +123,16 @@ func (t *attempt) started(st shepherd.Started) {
 		r.StdoutFrom, r.StderrFrom = 0, 0
 	}
 	t.mu.Unlock()
-	t.group.Know(st.Pid)
 }
 
 // resume takes up an attempt of an earlier life of noded.
 func (t *attempt) resume(ctx context.Context) (<-chan exit, error) {
 	if g, ok := t.a.cgroups.Open(t.key); ok {
 		t.group = g
+		// Made again, so that it is as this noded would make it: an older one may have closed fewer devices.
+		if _, err := t.a.cgroups.Create(t.key, t.groupLimits()); err != nil {
+			t.a.cfg.Logger.Error("the group of a running job is not as it should be", "attempt", t.key, "error", err)
+		}
 	}
 	st, was, exits, err := t.a.flock.resume(ctx, t.key)
 	switch {
@@ -115,12 +144,7 @@ func (t *attempt) resume(ctx context.Context) (<-chan exit, error) {
 				return nil, &failure{code: "cgroup", detail: err.Error()}
 			}
 		}
-		if t.snapshot().Stage != running {
-			t.mustUpdate(func(r *record) { r.CWD = r.Assignment.CWD })
-			t.started(st)
-		}
-		t.group.Know(st.Pid)
-		return exits, nil
+		return t.takeUp(ctx, st, exits)
 	case t.snapshot().Stage == running:
 		// It ran, and its files are gone: nobody knows how it ended.
 		x := make(chan exit, 1)
@@ -128,6 +152,30 @@ func (t *attempt) resume(ctx context.Context) (<-chan exit, error) {
 		return x, nil
 	}
 	return t.start(ctx) // it was never started
+}
+
+// takeUp goes on with a command that an earlier noded has started.
+func (t *attempt) takeUp(ctx context.Context, st shepherd.Started, exits <-chan exit) (<-chan exit, error) {
+	as := t.snapshot().Assignment
+	f, err := t.fenceOf(&as)
+	if err != nil {
+		return nil, err
+	}
+	if f != nil {
+		if err := t.openRegion(f, &as); err != nil {
+			// The job runs and has what it has mapped; the watchdog holds it to its memory.
+			t.a.cfg.Logger.Error("slices of a running job are not measured", "attempt", t.key, "error", err)
+		}
+	}
+	if t.snapshot().Stage == running {
+		t.group.Know(st.Pid)
+		if f != nil && f.shim {
+			t.a.watchdog.enforced(t.key)
+		}
+		return exits, nil
+	}
+	t.mustUpdate(func(r *record) { r.CWD = r.Assignment.CWD })
+	return t.begun(ctx, f, st, exits)
 }
 
 // startFailure sorts what the shepherd refused into what is the job's own fault and what is the node's.
@@ -198,7 +246,7 @@ func hostFile(as queue.Assignment) []byte {
 }
 
 // command is what the shepherd is to run.
-func (t *attempt) command(as queue.Assignment) (shepherd.Start, error) {
+func (t *attempt) command(as queue.Assignment, f *fence) (shepherd.Start, error) {
 	spec := as.Spec
 	cwd, err := t.workingDir(as)
 	if err != nil {
@@ -225,10 +273,17 @@ func (t *attempt) command(as queue.Assignment) (shepherd.Start, error) {
 			t.makeFallback(s.Fallback)
 		}
 	}
-	if as.ImageFile != "" {
-		if s, err = t.contained(as, s); err != nil {
+	switch {
+	case as.ImageFile != "":
+		if s, err = t.contained(as, s, f); err != nil {
 			return s, err
 		}
+	case f != nil:
+		env, err := t.bare(f)
+		if err != nil {
+			return s, err
+		}
+		s.Env = override(s.Env, env...)
 	}
 	s.Argv = append(limits(spec.Limits), s.Argv...)
 	return s, nil

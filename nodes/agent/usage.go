@@ -87,9 +87,15 @@ func threadsOf(pid int) int {
 
 // usageNow is what heartbeats carry; false until something was measured.
 func (t *attempt) usageNow() (queue.Usage, bool) {
+	var gpus []queue.GPUUsage
+	if t.a.watchdog != nil { // before t.mu: the watchdog takes that after its own
+		gpus = t.a.watchdog.use(t.key)
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.usage.last, t.usage.samples > 0 && t.rec.Stage == running
+	u := t.usage.last
+	u.GPUs = gpus
+	return u, (t.usage.samples > 0 || gpus != nil) && t.rec.Stage == running
 }
 
 // finalUsage joins what the kernel counted for the group, the samples and the wait status.
@@ -106,6 +112,9 @@ func (t *attempt) finalUsage(x exit) (u queue.Usage, oom int) {
 		if g, err := t.group.Total(); err == nil {
 			u.CPU, u.MaxMemory, oom = max(u.CPU, g.CPU), max(u.MaxMemory, g.MemoryMax), g.OOMKills
 		}
+	}
+	if t.a.watchdog != nil {
+		u.GPUs = t.a.watchdog.leave(t.key)
 	}
 	if u.MaxMemory == 0 {
 		u.MaxMemory = x.status.MaxRSS

@@ -23,9 +23,10 @@ const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 const driverLibs = "/.singularity.d/libs"
 
 // Enter runs inside the container and becomes the job; it does not return. When it cannot, it says why on stderr and
-// on StartedFD, and exits 127 (not found) or 126. Only the program nodes/apptainer/enter calls it.
-func Enter() {
-	err := enter()
+// on StartedFD, and exits 127 (not found) or 126. Only the program nodes/apptainer/enter calls it, with a function
+// that says why the image around it cannot be fenced, or nothing.
+func Enter(unfit func() string) {
+	err := enter(unfit)
 	fmt.Fprintln(os.Stderr, "fairslice: cannot start the job:", err)
 	if errors.Is(err, fs.ErrNotExist) {
 		os.Exit(exitNotFound)
@@ -33,7 +34,7 @@ func Enter() {
 	os.Exit(exitCannotRun)
 }
 
-func enter() error {
+func enter(unfit func() string) error {
 	b, err := os.ReadFile(insideStart)
 	if err != nil {
 		return err
@@ -50,14 +51,14 @@ func enter() error {
 			return err
 		}
 	}
-	err = s.become(tell)
+	err = s.become(tell, unfit)
 	// Best effort: the exit status and the missing "started" tell it too.
 	_ = tell(err.Error())
 	return err
 }
 
 // become turns this process into the job; it returns only errors.
-func (s Start) become(tell func(string) error) error {
+func (s Start) become(tell func(string) error, unfit func() string) error {
 	env := s.environment(os.Environ())
 	if s.Dir == "" {
 		s.Dir = "/"
@@ -68,6 +69,11 @@ func (s Start) become(tell func(string) error) error {
 	program, err := findProgram(s.Args[0], env)
 	if err != nil {
 		return err
+	}
+	if s.Fence.Probe != "" {
+		if err := s.Fence.prove(unfit); err != nil {
+			return fmt.Errorf("the GPU slice is not fenced: %w", err)
+		}
 	}
 	if err := tell(startedWord); err != nil {
 		return fmt.Errorf("say that the job starts: %w", err)

@@ -23,12 +23,17 @@ type Start struct {
 	// StartedFD, if not 0, is a pipe that enter inherits (through Apptainer, which leaves such files open). Enter
 	// writes to it what ParseStarted reads; the job does not get it, and so cannot lie about its own start.
 	StartedFD int
+
+	// Fence is proven before the job starts.
+	Fence Fence
 }
 
 const (
-	startMagic = "fairslice start 1"
+	startMagic = "fairslice start 2"
 	// maxString is the kernel's limit for one argument or variable (MAX_ARG_STRLEN), its closing zero included.
 	maxString = 128 << 10
+	// fixedFields stand before the arguments.
+	fixedFields = 9
 )
 
 // WriteStart writes the start file, readable for its owner only; the caller gives it to the job's user.
@@ -48,7 +53,7 @@ func WriteStart(path string, s Start) error {
 }
 
 // encode writes zero-terminated strings, the one byte that can be in none of them: magic, flags, descriptor,
-// directory, the numbers of arguments and variables (a file cut off by a crash is not taken for a whole one), and these.
+// directory, the three texts of the fence, the numbers of arguments and variables (a file cut off by a crash is not taken for a whole one), and these.
 func (s Start) encode() ([]byte, error) {
 	if len(s.Args) == 0 || s.Args[0] == "" {
 		return nil, errors.New("no command")
@@ -60,7 +65,11 @@ func (s Start) encode() ([]byte, error) {
 	if s.GPU {
 		flags += "g"
 	}
-	fields := []string{startMagic, flags, strconv.Itoa(s.StartedFD), s.Dir, strconv.Itoa(len(s.Args)), strconv.Itoa(len(s.Env))}
+	if s.Fence.Optional {
+		flags += "o"
+	}
+	fields := []string{startMagic, flags, strconv.Itoa(s.StartedFD), s.Dir, s.Fence.Probe, s.Fence.Library, s.Fence.Result,
+		strconv.Itoa(len(s.Args)), strconv.Itoa(len(s.Env))}
 	fields = append(fields, s.Args...)
 	fields = append(fields, s.Env...)
 	for _, e := range s.Env {
@@ -88,13 +97,13 @@ func (s Start) encode() ([]byte, error) {
 func decodeStart(b []byte) (Start, error) {
 	text, ended := strings.CutSuffix(string(b), "\x00")
 	fields := strings.Split(text, "\x00")
-	if !ended || len(fields) < 7 || fields[0] != startMagic {
+	if !ended || len(fields) < fixedFields+1 || fields[0] != startMagic {
 		return Start{}, errors.New("not a start file of this version")
 	}
 	fd, fdErr := strconv.Atoi(fields[2])
-	args, argsErr := strconv.Atoi(fields[4])
-	vars, varsErr := strconv.Atoi(fields[5])
-	rest := fields[6:]
+	args, argsErr := strconv.Atoi(fields[7])
+	vars, varsErr := strconv.Atoi(fields[8])
+	rest := fields[fixedFields:]
 	if errors.Join(fdErr, argsErr, varsErr) != nil || args < 1 || vars < 0 || args > len(rest) || vars != len(rest)-args {
 		return Start{}, errors.New("damaged start file")
 	}
@@ -103,6 +112,7 @@ func decodeStart(b []byte) (Start, error) {
 		GPU:       strings.Contains(fields[1], "g"),
 		StartedFD: fd,
 		Dir:       fields[3],
+		Fence:     Fence{fields[4], fields[5], fields[6], strings.Contains(fields[1], "o")},
 		Args:      rest[:args],
 		Env:       rest[args:],
 	}, nil

@@ -7,6 +7,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -30,6 +31,11 @@ type Limits struct {
 	Memory int64   // bytes of memory and swap together; 0 means unlimited
 	CPUs   float64 // slots: the weight under contention; 0 means the kernel's default
 	Quota  bool    // CPUs is also an upper bound
+
+	// Deny lists devices that no process of the group may open or make a node of, also not as root; all else about
+	// devices stays as the parent has it. What a running process has open already stays open. A device denied once stays denied for as
+	// long as the group exists: Create only adds. Where CannotDeny says why not, Create with such a list fails.
+	Deny []Device
 }
 
 // Usage of a group since it was created.
@@ -48,6 +54,13 @@ type Manager struct {
 	parent string // "fairslice/node1"
 	roots  dirs   // the parent's directories in V1 and V2
 	table  *table // the view of /proc in mode None
+
+	cannotDeny string
+	deny       func(dir string, devices []Device) error // in V2; see DenyWith
+
+	placeOnce sync.Once
+	place     place // where /proc shows the parent's groups, in V1 and V2
+	placeErr  error
 }
 
 // Group is one group of a Manager. Its methods may be called at once from many goroutines.
@@ -87,9 +100,16 @@ func New(parent string) (*Manager, error) {
 	}
 	if err != nil {
 		m.reason = err.Error()
+		m.cannotDeny = "no cgroups (" + m.reason + ")"
 		return m, nil
 	}
 	m.mode = found.mode
+	switch m.mode {
+	case V1:
+		m.roots.devices, m.cannotDeny = prepareDevicesV1(found.v1.devices, parent)
+	case V2:
+		m.cannotDeny = "no means was given" // until DenyWith
+	}
 	return m, nil
 }
 
@@ -111,10 +131,17 @@ func (m *Manager) Create(name string, l Limits) (*Group, error) {
 	case V2:
 		err = createV2(m.roots.child(name).unified, l)
 	}
+	if err == nil {
+		err = m.denyDevices(name, l.Deny)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("create group %s: %w", name, err)
 	}
-	return m.group(name), nil
+	g := m.group(name)
+	if own, ok := g.kind.(*marked); ok {
+		m.table.keep(own)
+	}
+	return g, nil
 }
 
 // Open returns a group that exists, as after a restart. In mode None a group exists while it has a process.
@@ -123,12 +150,16 @@ func (m *Manager) Open(name string) (*Group, bool) {
 		return nil, false
 	}
 	g := m.group(name)
-	if m.mode == None {
+	if own, ok := g.kind.(*marked); ok {
 		pids, err := g.pids()
-		return g, err == nil && len(pids) > 0
+		if err != nil || len(pids) == 0 {
+			m.table.drop(own) // nobody removes what does not exist
+			return g, false
+		}
+		m.table.keep(own)
+		return g, true
 	}
-	_, err := os.Stat(m.roots.child(name).main())
-	return g, err == nil
+	return g, exists(m.roots.child(name).main())
 }
 
 // List names the groups that exist, of this parent only, for sweeping what an earlier life left.
@@ -172,7 +203,7 @@ func (m *Manager) group(name string) *Group {
 	case V2:
 		g.kind = v2{m.roots.child(name).unified}
 	default:
-		g.kind = &marked{mark: m.parent + "/" + name, table: m.table, known: map[int]uint64{}, sessions: map[int]bool{}}
+		g.kind = m.table.group(m.parent + "/" + name)
 	}
 	return g
 }
@@ -305,3 +336,11 @@ func (g *Group) Know(pid int) {
 
 // Ref returns the group as text for Join, which may be called in another process. It is empty in mode None.
 func (g *Group) Ref() string { return g.ref() }
+
+// Unified is the group's directory in cgroup v2, "" in the other modes.
+func (g *Group) Unified() string {
+	if k, ok := g.kind.(v2); ok {
+		return k.dir
+	}
+	return ""
+}

@@ -16,6 +16,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if os.Getenv(leaderlessVariable) != "" {
+		loseLeader()
+	}
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
 		found, _ := detect()
 		for _, d := range append(found.v1.all(), found.v2) {
@@ -31,13 +34,14 @@ func eachMode(t *testing.T, test func(t *testing.T, m *Manager)) {
 	t.Helper()
 	found, _ := detect()
 	parent := fmt.Sprintf("fairslice-test/%s-%d", strings.ReplaceAll(t.Name(), "/", "-"), os.Getpid())
-	t.Run("none", func(t *testing.T) { test(t, &Manager{parent: parent, table: &table{}}) })
+	t.Run("none", func(t *testing.T) { test(t, &Manager{parent: parent, table: &table{}, cannotDeny: "none"}) })
 	t.Run("v1", func(t *testing.T) {
 		roots, err := prepareV1(found.v1, parent)
 		if found.v1.memory == "" || err != nil {
 			t.Skip("no usable v1 hierarchy: ", err)
 		}
 		m := &Manager{mode: V1, parent: parent, roots: roots}
+		m.roots.devices, m.cannotDeny = prepareDevicesV1(found.v1.devices, parent)
 		t.Cleanup(func() { m.Remove() })
 		test(t, m)
 	})
@@ -46,7 +50,8 @@ func eachMode(t *testing.T, test func(t *testing.T, m *Manager)) {
 		if err := os.MkdirAll(dir, 0o755); found.v2 == "" || err != nil {
 			t.Skip("no usable unified hierarchy: ", err)
 		}
-		m := &Manager{mode: V2, parent: parent, roots: dirs{unified: dir}}
+		m := &Manager{mode: V2, parent: parent, roots: dirs{unified: dir}, cannotDeny: "no means was given"}
+		m.DenyWith(DenyV2)
 		t.Cleanup(func() { m.Remove() })
 		test(t, m)
 	})
@@ -56,7 +61,7 @@ func eachMode(t *testing.T, test func(t *testing.T, m *Manager)) {
 func create(t *testing.T, m *Manager, name string, l Limits) *Group {
 	t.Helper()
 	g, err := m.Create(name, l)
-	if m.mode == V2 && err != nil {
+	if m.mode == V2 && l.Memory > 0 && err != nil {
 		g, err = m.group(name), nil
 	}
 	if err != nil {
@@ -335,7 +340,17 @@ func TestNamesAreChecked(t *testing.T) {
 	}
 }
 
-func BenchmarkBirth(b *testing.B) {
+func BenchmarkBirth(b *testing.B) { benchmarkBirth(b, Limits{Memory: 1 << 30, CPUs: 1}) }
+
+func BenchmarkBirthDenied(b *testing.B) {
+	l := Limits{Memory: 1 << 30, CPUs: 1}
+	for i := range uint32(7) {
+		l.Deny = append(l.Deny, Device{195, i})
+	}
+	benchmarkBirth(b, l)
+}
+
+func benchmarkBirth(b *testing.B, l Limits) {
 	m, err := New(fmt.Sprintf("fairslice-test/bench-%d", os.Getpid()))
 	if err != nil {
 		b.Fatal(err)
@@ -343,7 +358,7 @@ func BenchmarkBirth(b *testing.B) {
 	b.Logf("mode %v %s", m.Mode(), m.Reason())
 	defer m.Remove()
 	for i := 0; b.Loop(); i++ {
-		g, err := m.Create(fmt.Sprint(i), Limits{Memory: 1 << 30, CPUs: 1})
+		g, err := m.Create(fmt.Sprint(i), l)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -16,10 +16,11 @@ func TestParseMounts(t *testing.T) {
 		{"v1, separate", `32 31 0:29 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu
 33 31 0:30 / /sys/fs/cgroup/cpuacct rw,relatime - cgroup cgroup rw,cpuacct
 35 31 0:32 / /sys/fs/cgroup/memory rw,relatime shared:3 - cgroup cgroup rw,memory
+37 31 0:34 / /sys/fs/cgroup/devices rw,relatime - cgroup cgroup rw,devices
 38 31 0:35 / /sys/fs/cgroup/freezer rw,relatime - cgroup cgroup rw,freezer
 41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw,nsdelegate
 `, found{v1: dirs{memory: "/sys/fs/cgroup/memory", cpu: "/sys/fs/cgroup/cpu", cpuacct: "/sys/fs/cgroup/cpuacct",
-			freezer: "/sys/fs/cgroup/freezer"}, v2: "/sys/fs/cgroup/unified"}},
+			freezer: "/sys/fs/cgroup/freezer", devices: "/sys/fs/cgroup/devices"}, v2: "/sys/fs/cgroup/unified"}},
 		{"v1, mounted together", `35 31 0:32 / /cg/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct
 36 31 0:33 / /cg/my\040memory rw - cgroup cgroup rw,memory
 `, found{v1: dirs{memory: "/cg/my memory", cpu: "/cg/cpu,cpuacct", cpuacct: "/cg/cpu,cpuacct"}}},

@@ -41,6 +41,37 @@ type table struct {
 	mu    sync.Mutex
 	taken time.Time
 	all   []process
+	kept  map[string]*marked // by mark: what was learnt of a group outlives the Group it was learnt through
+}
+
+// group returns the group with this mark: the one that is kept, or a new one that is not.
+func (t *table) group(mark string) *marked {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if g := t.kept[mark]; g != nil {
+		return g
+	}
+	return &marked{mark: mark, table: t, known: map[int]uint64{}, sessions: map[int]bool{}}
+}
+
+// keep has group return g from now on, until drop.
+func (t *table) keep(g *marked) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.kept == nil {
+		t.kept = map[string]*marked{}
+	}
+	if t.kept[g.mark] == nil {
+		t.kept[g.mark] = g
+	}
+}
+
+func (t *table) drop(g *marked) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.kept[g.mark] == g {
+		delete(t.kept, g.mark)
+	}
 }
 
 // read returns the living processes, as of at most maxAge ago.
@@ -74,6 +105,13 @@ func (t *table) read(maxAge time.Duration) ([]process, error) {
 	}
 	t.all, t.taken = all, time.Now()
 	return all, nil
+}
+
+// spoil makes the next read a new look.
+func (t *table) spoil() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.taken = time.Time{}
 }
 
 // groups names the groups of this parent that have a marked process.
@@ -120,12 +158,13 @@ func markOf(pid string) string {
 
 // members picks the group's processes and remembers them.
 func (g *marked) members(maxAge time.Duration) ([]process, error) {
+	// Locked before the look, so that one from before know is not taken for one after it.
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	all, err := g.table.read(maxAge)
 	if err != nil {
 		return nil, err
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
 	ours := map[int]uint64{}
 	foreign := map[int]bool{} // sessions whose leader lives and is not known to be ours
 	own, err := unix.Getsid(0)
@@ -177,8 +216,10 @@ func (g *marked) know(pid int) {
 	}
 	if p, ok := parseStat(pid, string(text)); ok {
 		g.mu.Lock()
+		defer g.mu.Unlock()
 		g.known[pid] = p.started
-		g.mu.Unlock()
+		g.table.keep(g)
+		g.table.spoil() // a look from before it was born would have it forgotten
 	}
 }
 
@@ -256,6 +297,9 @@ func memoryOf(pid int) int64 {
 func (g *marked) remove() error {
 	return within(settle, func() (bool, error) {
 		pids, err := g.pids()
+		if err == nil && len(pids) == 0 {
+			g.table.drop(g)
+		}
 		return err != nil || len(pids) == 0, err
 	})
 }

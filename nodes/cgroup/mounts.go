@@ -14,11 +14,12 @@ import (
 // dirs are the directories of one group, or of the parent; what is not mounted is empty.
 type dirs struct {
 	memory, cpu, cpuacct, freezer string // V1
+	devices                       string // V1; a group that denies no device has no directory there
 	unified                       string // V2
 }
 
 func (d dirs) child(name string) dirs {
-	for _, p := range []*string{&d.memory, &d.cpu, &d.cpuacct, &d.freezer, &d.unified} {
+	for _, p := range []*string{&d.memory, &d.cpu, &d.cpuacct, &d.freezer, &d.devices, &d.unified} {
 		if *p != "" {
 			*p = filepath.Join(*p, name)
 		}
@@ -26,10 +27,10 @@ func (d dirs) child(name string) dirs {
 	return d
 }
 
-// all returns each directory once, the main one first: co-mounted hierarchies share theirs.
+// all returns each directory once, the main one first and that of the devices last: co-mounted hierarchies share theirs.
 func (d dirs) all() []string {
 	var out []string
-	for _, p := range []string{d.unified, d.freezer, d.memory, d.cpu, d.cpuacct} {
+	for _, p := range []string{d.unified, d.freezer, d.memory, d.cpu, d.cpuacct, d.devices} {
 		if p != "" && !slices.Contains(out, p) {
 			out = append(out, p)
 		}
@@ -98,6 +99,8 @@ func parseMounts(text string) found {
 					f.v1.cpuacct = point
 				case "freezer":
 					f.v1.freezer = point
+				case "devices":
+					f.v1.devices = point
 				}
 			}
 		}

@@ -22,6 +22,7 @@ type v1 struct{ dirs }
 
 func prepareV1(top dirs, parent string) (dirs, error) {
 	d := top
+	d.devices = "" // see prepareDevicesV1: jobs run without it
 	for part := range strings.SplitSeq(parent, "/") {
 		d = d.child(part)
 		for _, dir := range d.all() {
@@ -43,6 +44,7 @@ func prepareV1(top dirs, parent string) (dirs, error) {
 func createV1(d dirs, l Limits) error {
 	// A new group has no limit and one CPU's shares: what is so already is not written, as each file costs every job.
 	isNew := true
+	d.devices = ""
 	for _, dir := range d.all() {
 		switch err := os.Mkdir(dir, 0o755); {
 		case os.IsExist(err):
@@ -97,7 +99,13 @@ func limitMemoryV1(dir string, limit int64) error {
 	return write(memory, value)
 }
 
-func (g v1) ref() string { return "v1\n" + strings.Join(g.all(), "\n") }
+func (g v1) ref() string {
+	d := g.dirs
+	if d.devices != "" && !exists(d.devices) {
+		d.devices = ""
+	}
+	return "v1\n" + strings.Join(d.all(), "\n")
+}
 
 func (g v1) pids() ([]int, error) {
 	var out []int
@@ -210,7 +218,8 @@ func (g v1) usage() (u Usage, err error) {
 }
 
 func (g v1) remove() error {
-	for _, dir := range g.all() {
+	// The main directory last: while it is there Open finds the group, and a removal cut short can be taken up.
+	for _, dir := range slices.Backward(g.all()) {
 		if err := removeTree(dir); err != nil {
 			return err
 		}

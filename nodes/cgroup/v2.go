@@ -97,7 +97,11 @@ func createV2(dir string, l Limits) error {
 			return err
 		}
 	}
-	if err := write(filepath.Join(dir, "memory.max"), limit); err != nil {
+	set := write
+	if l.Memory <= 0 {
+		set = writeIfThere // no file, no limit to lift
+	}
+	if err := set(filepath.Join(dir, "memory.max"), limit); err != nil {
 		return err
 	}
 	if l.CPUs <= 0 {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
@@ -13,9 +14,10 @@ type Device struct {
 	Index             int // NVML's order; it may change when the machine restarts, the UUID does not
 	UUID              string
 	Name              string
-	Memory            int64  // bytes, all of it; what the driver keeps for itself is not taken off
-	MinorNumber       int    // of /dev/nvidiaN; -1 unknown. A simulated GPU has no such file
-	MIG               bool   // MIG mode is on: the GPU is used through its instances
+	Memory            int64 // bytes, all of it; what the driver keeps for itself is not taken off
+	MinorNumber       int   // of /dev/nvidiaN; -1 unknown. A simulated GPU has no such file
+	MIG               bool  // MIG mode is on: the GPU is used through its instances (Instances)
+	ComputeMode       ComputeMode
 	ComputeCapability string // "9.0"
 	SMs               int    // 0 unknown
 	PCIBusID          string // "00000000:01:00.0"
@@ -26,6 +28,14 @@ type Device struct {
 	// of a GPU never seen well only Index is known. Problem says what the driver said.
 	Lost    bool
 	Problem string
+}
+
+// MPS says whether MPS can hold a share on this GPU: it gives each client its own share since Volta (7.0), and a GPU
+// in MIG mode is used through its instances.
+func (d Device) MPS() bool {
+	major, _, _ := strings.Cut(d.ComputeCapability, ".")
+	n, err := strconv.Atoi(major)
+	return err == nil && n >= 7 && !d.MIG
 }
 
 // Devices lists the GPUs in NVML's order, lost ones included. It fails as a whole only when the
@@ -95,6 +105,11 @@ func (l *Library) describe(index int) (Device, nvml.Device, nvml.Return) {
 		mode, _, ret := h.GetMigMode()
 		d.MIG = ret == nvml.SUCCESS && mode == nvml.DEVICE_MIG_ENABLE
 	}
+	if l.has("nvmlDeviceGetComputeMode") {
+		if mode, ret := h.GetComputeMode(); ret == nvml.SUCCESS {
+			d.ComputeMode = computeMode(mode)
+		}
+	}
 	if l.has("nvmlDeviceGetCudaComputeCapability") {
 		if major, minor, ret := h.GetCudaComputeCapability(); ret == nvml.SUCCESS {
 			d.ComputeCapability = strconv.Itoa(major) + "." + strconv.Itoa(minor)
@@ -120,7 +135,7 @@ func coresPerSM(major, minor int) int {
 	return 128 // 5.x, 6.1, 8.6 and every one since
 }
 
-// find gives the handle of a GPU. It does not ask the driver by UUID: that search fails when any GPU
+// find gives the handle of a GPU or MIG instance. It does not ask the driver by UUID: that search fails when any GPU
 // on its way is lost.
 func (l *Library) find(uuid string) (nvml.Device, error) {
 	if h := l.remembered(uuid); h != nil {
@@ -131,6 +146,9 @@ func (l *Library) find(uuid string) (nvml.Device, error) {
 	}
 	if h := l.remembered(uuid); h != nil {
 		return h, nil
+	}
+	if strings.HasPrefix(uuid, "MIG-") {
+		return l.findInstance(uuid)
 	}
 	return nil, fmt.Errorf("GPU %q: not on this machine, or lost before it was seen", uuid)
 }
@@ -144,6 +162,18 @@ func (l *Library) remembered(uuid string) nvml.Device {
 		}
 	}
 	return nil
+}
+
+// rememberedDevice is what a GPU was when it was last seen well; the zero value where it never was.
+func (l *Library) rememberedDevice(uuid string) Device {
+	l.knownMu.Lock()
+	defer l.knownMu.Unlock()
+	for _, k := range l.known {
+		if k.device.UUID == uuid {
+			return k.device
+		}
+	}
+	return Device{MinorNumber: -1}
 }
 
 // signed keeps a nonsense size from turning negative.

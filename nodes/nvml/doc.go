@@ -1,7 +1,8 @@
-// Package nvml reads the GPUs of this machine from the NVIDIA management library: what they are, how
-// busy they are, and which processes hold their memory. It is the only importer of go-nvml, and it
-// treats the simulated driver of nodes/fgpu/simdriver like the real one. It changes nothing on a GPU
-// and keeps no history.
+// Package nvml reads the GPUs of this machine from the NVIDIA management library: what they are, into
+// which MIG instances they are divided, how busy they are, and which processes hold their memory and
+// use their time. It is the only importer of go-nvml, and it treats the simulated driver of
+// nodes/fgpu/simdriver like the real one. It keeps no history, and changes nothing on a GPU but the
+// memory limits of control groups (MemoryLimits).
 //
 // Rules:
 //

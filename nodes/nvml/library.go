@@ -18,6 +18,8 @@ var (
 	ErrNoDriver = errors.New("no NVIDIA driver library")
 	// ErrLost: the GPU is there but cannot be used until it is reset or the machine restarted.
 	ErrLost = errors.New("GPU is lost")
+	// ErrUnsupported: the driver lacks the call, or does not answer it for this GPU.
+	ErrUnsupported = errors.New("not supported by this driver or GPU")
 	// ErrClosed: the Library was closed.
 	ErrClosed = errors.New("nvml library is closed")
 )

@@ -16,7 +16,7 @@ type Usage struct {
 	MemUtil    int   // percent of that period in which memory was read or written; -1 unknown
 }
 
-// Usage asks for one GPU's use. The error is ErrLost where the GPU does not answer.
+// Usage asks for the use of one GPU or MIG instance. The error is ErrLost where the GPU does not answer.
 func (l *Library) Usage(uuid string) (Usage, error) {
 	if err := l.enter(); err != nil {
 		return Usage{}, err
@@ -58,7 +58,7 @@ type Process struct {
 	MemoryUsed int64 // bytes; -1 where the driver does not tell (MIG on some drivers, vGPU)
 }
 
-// Processes lists who holds memory of a GPU (compute, graphics, MPS clients), each process once, by
+// Processes lists who holds memory of a GPU or MIG instance (compute, graphics, MPS clients), each process once, by
 // rising Pid. The error is ErrLost where the GPU does not answer.
 func (l *Library) Processes(uuid string) ([]Process, error) {
 	if err := l.enter(); err != nil {
@@ -129,9 +129,16 @@ func isLost(ret nvml.Return) bool {
 	return ret == nvml.ERROR_GPU_IS_LOST || ret == nvml.ERROR_RESET_REQUIRED
 }
 
+func isUnsupported(ret nvml.Return) bool {
+	return ret == nvml.ERROR_NOT_SUPPORTED || ret == nvml.ERROR_FUNCTION_NOT_FOUND
+}
+
 func failed(what, uuid string, ret nvml.Return) error {
 	if isLost(ret) {
 		return fmt.Errorf("%s of GPU %s: %w: %s", what, uuid, ErrLost, explain(ret))
+	}
+	if isUnsupported(ret) {
+		return fmt.Errorf("%s of GPU %s: %w: %s", what, uuid, ErrUnsupported, explain(ret))
 	}
 	return fmt.Errorf("%s of GPU %s: %s", what, uuid, explain(ret))
 }

@@ -62,7 +62,7 @@ func (e *Engine) assignment(j *queue.Job, el *queue.Element) queue.Assignment {
 		Stderr:      dirOutput(expand(s.Stderr), s.Stderr, j, el, ".err"),
 		DisplayName: j.DisplayName(el.Index), Queue: j.Queue, Cluster: e.cfg().Cluster, Submitted: j.Submitted,
 		Report:   e.cfg().JobReport && !s.Interactive.Session() && s.Stdout != "/dev/null",
-		Deadline: s.Terminate, Binds: e.cfg().Binds,
+		Deadline: s.Terminate, Binds: e.cfg().Binds, Unfenced: q != nil && q.Unfenced,
 	}
 	if s.CWD != "" {
 		a.CWD, a.CreateCWD = expand(s.CWD), true

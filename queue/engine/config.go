@@ -54,6 +54,8 @@ type Queue struct {
 	Rerunnable      bool
 	Container       string // required, allowed, never
 	Image           string
+	// Unfenced lets fractions of GPUs run where they cannot be fenced, under the watchdog alone.
+	Unfenced bool
 }
 
 // Batch is what one commit makes durable. Its rows are the state after its events.

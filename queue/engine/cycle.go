@@ -137,14 +137,14 @@ func (e *Engine) blocked(j *queue.Job, el *queue.Element, now time.Time) bool {
 // start commits one planned start, if it is still possible.
 func (t *tx) start(s backfill.Start) bool {
 	j, el := t.e.book.Find(s.ID)
-	if j == nil || el.State != queue.Pend || j.Plan != *s.Shape || t.e.blocked(j, el, t.now) {
+	if j == nil || el.State != queue.Pend || !planned(j, s.Shape) || t.e.blocked(j, el, t.now) {
 		return false
 	}
 	if a := j.Spec.Array; a != nil && a.Limit > 0 && j.Live() >= a.Limit {
 		return false
 	}
 	for _, a := range s.Alloc {
-		if n := t.e.book.Nodes[a.Node]; n == nil || n.State() != nodes.Up {
+		if n := t.e.book.Nodes[a.Node]; n == nil || n.State() != nodes.Up || n.Admits(a) != nil {
 			return false
 		}
 	}
@@ -156,6 +156,13 @@ func (t *tx) start(s backfill.Start) bool {
 	t.e.sched.measure(s.ID, t.now)
 	t.assign(j, el)
 	return true
+}
+
+// planned says whether a plan for shape is one for j as it is now: see schedule.planOf.
+func planned(j *queue.Job, shape *queue.Shape) bool {
+	plan := *shape
+	plan.Host.GPU.User = ""
+	return plan == j.Plan
 }
 
 // runLimit is how long an attempt of j that starts now may run: a job without a limit in an advance reservation

@@ -96,7 +96,8 @@ func (s *schedule) why(j *queue.Job, el *queue.Element, now time.Time) ([]queue.
 	if s.plan == nil || !s.planner.Has(j.ID) {
 		return []queue.Reason{{Kind: queue.ReasonNew, Text: "New job is waiting for scheduling"}}, time.Time{}
 	}
-	w := s.planner.Explain(&j.Plan)
+	shape := s.planOf(j)
+	w := s.planner.Explain(&shape)
 	id := j.ElementID(el.Index)
 	expected, promised := s.planner.Promised(id)
 	if f := s.forecast.latest; !promised && f != nil && f.Starts[id].After(now) {

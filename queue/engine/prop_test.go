@@ -77,7 +77,8 @@ func TestWhateverHappens(t *testing.T) {
 
 func whatever(t *rapid.T) {
 	w := &world{t: t, store: newMemory(), fleet: &fleet{nodes: map[nodes.ID]*daemon{}}, tokens: map[string]queue.JobID{}}
-	for _, line := range []string{"a=4,gpu=2", "b=2,lic=1", "far=2,gpu=1"} {
+	modes := []string{"a=4,gpu=2", "a=4,gpu=2,mode=mps", "a=4,gpu=1,mig=3+1"}
+	for _, line := range []string{one(t, modes, "modes"), "b=2,lic=1", "far=2,gpu=1"} {
 		h := hello([]string{line})
 		w.fleet.nodes[h.Node.ID] = &daemon{hello: h, attempts: map[string]*attempt{}}
 	}
@@ -186,7 +187,7 @@ func (w *world) act() {
 	word := ""
 	switch p.state {
 	case "accepted":
-		word = one(w.t, []string{"began", "began", "began", "ended:0", "failed:image", "refused:2"}, "begins")
+		word = one(w.t, []string{"began", "began", "began", "began", "ended:0", "ended:0", "failed:image", "failed:fence", "refused:2", "unfenceable:2"}, "begins")
 	case "running":
 		word = one(w.t, []string{"began", "ended:0", "ended:0", "ended:256", "lost", "stopped"}, "goes on")
 	case "stopped":
@@ -356,6 +357,7 @@ func (w *world) check() {
 // capacity adds up what live attempts hold, not trusting the nodes' own counts.
 func capacity(b *queue.Book) error {
 	slots, held, gpus := map[nodes.ID]int{}, map[nodes.ID]int{}, map[string]nodes.Amount{}
+	users := map[string][]string{} // of each GPU, one for each slice
 	var err error
 	b.Each(func(j *queue.Job) bool {
 		live, ended := 0, 0
@@ -378,6 +380,7 @@ func capacity(b *queue.Book) error {
 				total += a.Slots
 				for _, s := range a.Slices {
 					gpus[s.UUID] += s.Amount
+					users[s.UUID] = append(users[s.UUID], j.Owner.User)
 				}
 			}
 		}
@@ -393,6 +396,10 @@ func capacity(b *queue.Book) error {
 		for _, g := range n.GPUs {
 			if gpus[g.UUID] != g.Used || g.Used > g.Capacity {
 				return fmt.Errorf("node %s: %s fGPU, it counts %+v", id, gpus[g.UUID], g)
+			}
+			on := users[g.UUID]
+			if g.Mode == nodes.ModeMIG && len(on) > 1 || g.Mode == nodes.ModeMPS && len(slices.Compact(slices.Sorted(slices.Values(on)))) > 1 {
+				return fmt.Errorf("node %s: %q share %+v", id, on, g)
 			}
 		}
 	}

@@ -15,7 +15,8 @@ func (e *Engine) NodeJoined(ctx context.Context, h queue.Hello) error {
 	node := h.Node
 	for i := range node.GPUs {
 		if e.cfg().GPUCapacity != nil {
-			node.GPUs[i].Capacity = e.cfg().GPUCapacity(node.GPUs[i].Model)
+			g := &node.GPUs[i]
+			g.Capacity = g.Worth(e.cfg().GPUCapacity(g.Model))
 		}
 	}
 	if e.cfg().NodeSupply != nil {
@@ -204,6 +205,8 @@ func (e *Engine) NodeReport(ctx context.Context, node nodes.ID, r queue.Report) 
 			return t.began(j, el, r)
 		case queue.ReportStopped:
 			return t.stopped(j, el, r)
+		case queue.ReportNoted:
+			return t.emit(j.ID, el.Index, "", &queue.Noted{Attempt: r.Attempt, Text: r.Detail})
 		case queue.ReportFailed:
 			return t.startFailed(j, el, r)
 		case queue.ReportEnded:
@@ -238,8 +241,16 @@ func (t *tx) stopped(j *queue.Job, el *queue.Element, r queue.Report) error {
 // maxFailedStarts in a row hold an element: something is wrong with it or with the nodes.
 const maxFailedStarts = 8
 
+// codeFence is queue.Report.Code when a node could not hold the job to its slices.
+const codeFence = "fence"
+
 func (t *tx) startFailed(j *queue.Job, el *queue.Element, r queue.Report) error {
 	t.wake = true
+	if r.Code == codeFence && !r.JobFault { // the node's fault, and the next job there would meet it too
+		if err := t.closeUnfenced(el.Attempt.Alloc[0].Node, r.Detail); err != nil {
+			return err
+		}
+	}
 	if r.JobFault || el.KillAs != "" {
 		status := queue.NoStatus
 		if r.ExitCode != 0 {
@@ -256,6 +267,17 @@ func (t *tx) startFailed(j *queue.Job, el *queue.Element, r queue.Report) error 
 		Attempt: r.Attempt, Why: r.Code + ": " + r.Detail, Failed: true, Hold: failed >= maxFailedStarts,
 		NotYet: t.now.Add(min(time.Second<<min(failed, 8), time.Minute)), Charge: t.charge(j, el, r.Usage)})
 }
+
+// closeUnfenced closes a node as an administrator does, who opens it again when its fence is mended.
+func (t *tx) closeUnfenced(node nodes.ID, why string) error {
+	if t.e.book.Nodes[node].Closed {
+		return nil
+	}
+	return t.emit(0, 0, closedBy, &queue.NodeClosed{Node: node, Reason: codeFence + ": " + why})
+}
+
+// closedBy is who has closed a node when nobody has.
+const closedBy = "fairslice"
 
 func (t *tx) ended(j *queue.Job, el *queue.Element, r queue.Report) error {
 	t.wake = true

@@ -19,10 +19,11 @@ import (
 // A scenario is a list of lines, each done when everything that follows from the one before has been:
 //
 //	join a=4,lic=1,gpu=200 1#1:running     a node registers, with the attempts it has
+//	join b=4,gpu=2,mode=mps,unfenced=why    with the mode of its GPUs, and why they are unfenced; also mig=3+1: sevenths
 //	gone a                                  its heartbeats stop
 //	submit ada w=done(1) array=1-3%2        also: slots limit queue hold rerun begin term ti name token fgpu excl prio rsv
 //	kill ada 1 2[3] force done              also stop resume requeue switch mod signal top bottom; ids first
-//	report a 1#1 began                      also stopped resumed ended:STATUS failed:CODE refused:EXIT lost
+//	report a 1#1 began                      also stopped resumed ended:STATUS failed:CODE refused:EXIT unfenceable:EXIT lost
 //	admin root hclose a
 //	reserve root -u ada -n 1 -m a -b 1:00 -e 2:00
 //	sleep 1h
@@ -68,7 +69,7 @@ func config() engine.Config {
 	return engine.Config{
 		Cluster: "test", DefaultQueue: "normal", MaxArray: 100, CleanPeriod: time.Hour, RerunAfter: time.Minute, MemoryUnit: 1 << 20,
 		Queues: []engine.Queue{
-			{Name: "normal", Priority: 30, Exclusive: true}, {Name: "short", Priority: 40, MaxRunLimit: time.Hour, DefaultRunLimit: 10 * time.Minute},
+			{Name: "normal", Priority: 30, Exclusive: true, Unfenced: true}, {Name: "short", Priority: 40, MaxRunLimit: time.Hour, DefaultRunLimit: 10 * time.Minute},
 			{Name: "own", Users: []string{"eve"}}, {Name: "small", MaxSlots: 2}, {Name: "each", UserSlots: 1},
 			{Name: "far", Hosts: []string{"far"}}, {Name: "again", Rerunnable: true, Interactive: true},
 			{Name: "boxed", Container: "required"}, {Name: "bare", Container: "never"},
@@ -227,6 +228,20 @@ func hello(args []string) queue.Hello {
 			for g := range atoi(value) {
 				n.GPUs = append(n.GPUs, nodes.GPU{Index: g, UUID: fmt.Sprintf("%s-%d", n.ID, g), Memory: 8 << 30})
 			}
+		case key == "mode":
+			for g := range n.GPUs {
+				n.GPUs[g].Mode = nodes.Mode(value)
+			}
+		case key == "mig": // a GPU in instances of so many sevenths
+			for sevenths := range strings.SplitSeq(value, "+") {
+				i := len(n.GPUs)
+				n.GPUs = append(n.GPUs, nodes.GPU{Index: i, UUID: fmt.Sprintf("%s-%d", n.ID, i), Memory: int64(atoi(sevenths)) << 30,
+					Mode: nodes.ModeMIG, Parent: "GPU", Fraction: 10_000 * atoi(sevenths) / 7})
+			}
+		case key == "unfenced":
+			for g := range n.GPUs {
+				n.GPUs[g].Unfenced = value
+			}
 		}
 	}
 	for _, w := range args[1:] {
@@ -314,6 +329,8 @@ func report(id queue.ElementID, attempt int, word string) queue.Report {
 		r.Kind, r.Lost, r.Status, r.Ran, r.Detail = queue.ReportEnded, true, queue.NoStatus, r.At, "rebooted"
 	case "failed":
 		r.Kind, r.Code, r.Detail = queue.ReportFailed, value, "no luck"
+	case "unfenceable":
+		r.Kind, r.JobFault, r.Code, r.ExitCode, r.Detail = queue.ReportFailed, true, "fence", atoi(value), "a static image"
 	case "refused":
 		r.Kind, r.JobFault, r.ExitCode, r.Verdict = queue.ReportFailed, true, atoi(value), queue.TermCWDNotExist
 	default:

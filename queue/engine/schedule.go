@@ -87,6 +87,7 @@ type schedule struct {
 	begins   map[queue.JobID]time.Time // when something of a job may start that now may not, by the clock alone
 	awaited  map[queue.JobID][]queue.JobID
 	windowed time.Time // until when the windows of reservations are known
+	byUser   bool      // some node has a GPU that only one user's slices share: the planner is told whose a slice would be
 
 	usage     *accounting.Usage
 	tally     *accounting.Tally

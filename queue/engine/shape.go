@@ -93,6 +93,8 @@ func (c *Config) checkQueue(s *queue.Spec, q *Queue, sh *queue.Shape) error {
 		return refuse("%s: Queue runs jobs in containers only: an image must be named (-image)", q.Name)
 	case s.Image != "" && q.Container == "never":
 		return refuse("%s: Queue does not run containers", q.Name)
+	case !q.Unfenced && c.isFraction(sh.Host.GPU) && (q.Container == "never" || s.Image == "" && q.Image == "" && c.DefaultImage == ""):
+		return refuse("%s: Queue gives fractions of GPUs to jobs in containers only: name an image (-image), or ask for whole GPUs (-gpu num=1)", q.Name)
 	}
 	if s.Image != "" {
 		if _, err := c.imageFile(s.Image); err != nil {
@@ -100,6 +102,16 @@ func (c *Config) checkQueue(s *queue.Spec, q *Queue, sh *queue.Shape) error {
 		}
 	}
 	return nil
+}
+
+// isFraction says whether a request is for parts of GPUs, as far as it can be known before a GPU is chosen: the site may count
+// models differently. The node looks again.
+func (c *Config) isFraction(r nodes.GPURequest) bool {
+	if r.Amount == 0 || c.GPUCapacity == nil {
+		return r.Memory > 0
+	}
+	whole := c.GPUCapacity(r.Model)
+	return whole > 0 && r.Amount%whole != 0
 }
 
 // imageFile finds the SIF file of an image named by the user. A path is taken as it is: the node

@@ -39,6 +39,12 @@ func TestSubmit(t *testing.T) {
 		submit ada = normal: Queue is closed
 		admin root qopen normal = Queue <normal> is opened
 		submit ada = 7 normal`)
+	play(t, "a fraction of a GPU is for containers, where the queue says nothing else", `
+		submit ada queue=short fgpu=0.5 = short: Queue gives fractions of GPUs to jobs in containers only: name an image (-image), or ask for whole GPUs (-gpu num=1)
+		submit ada queue=bare fgpu=3 = bare: Queue gives fractions of GPUs to jobs in containers only: name an image (-image), or ask for whole GPUs (-gpu num=1)
+		submit ada queue=short fgpu=2 = 1 short
+		submit ada queue=short fgpu=0.5 image=base = 2 short
+		submit ada fgpu=0.5 = 3 normal`)
 	play(t, "what contradicts itself is refused, and no number is lost", `
 		submit ada limit=-1m = -W -1m0s: Bad RUNLIMIT specification: want at most one year
 		submit ada array=1-101 = Job array index too large

@@ -23,7 +23,7 @@ func (s *schedule) sync(now time.Time) {
 	for i := range s.feed.asked {
 		s.ask(&s.feed.asked[i])
 	}
-	if s.planner == nil || s.made != cfg || s.feed.all || !now.Before(s.windowed) {
+	if s.planner == nil || s.made != cfg || s.feed.all || !now.Before(s.windowed) || !s.byUser && s.usersMatter() {
 		s.renew(cfg, now)
 	} else {
 		s.update(now)
@@ -56,6 +56,10 @@ func (s *schedule) renew(cfg *Config, now time.Time) {
 		policy.Placement = placement.BestFit()
 	default:
 		policy.Placement = placement.Fragmentation(s.mix)
+	}
+	s.byUser = false
+	for _, n := range s.e.book.Nodes {
+		s.byUser = s.byUser || oneUsers(n)
 	}
 	p := backfill.New(policy)
 	p.SetLocation(s.e.location())
@@ -96,6 +100,25 @@ func (s *schedule) renew(cfg *Config, now time.Time) {
 		return true
 	})
 	p.Promise(promised)
+}
+
+// usersMatter says that a node has come with a GPU that only one user's slices share.
+func (s *schedule) usersMatter() bool {
+	for id := range s.feed.nodes {
+		if n := s.e.book.Nodes[id]; n != nil && oneUsers(n) {
+			return true
+		}
+	}
+	return false
+}
+
+func oneUsers(n *nodes.Node) bool {
+	for i := range n.GPUs {
+		if n.GPUs[i].Mode == nodes.ModeMPS {
+			return true
+		}
+	}
+	return false
 }
 
 // A reservation's windows are known windowsAhead, and worked out anew after windowsAgain.
@@ -226,11 +249,22 @@ func (s *schedule) put(j *queue.Job, now time.Time) {
 
 // shapeOf is a copy of a job's shape: the plan is made while the book changes. The planner keeps one for equal ones.
 func (s *schedule) shapeOf(j *queue.Job) *queue.Shape {
-	if known := s.planner.Shape(&j.Plan); known != nil {
+	shape := s.planOf(j)
+	if known := s.planner.Shape(&shape); known != nil {
 		return known
 	}
+	one := shape
+	return &one
+}
+
+// planOf is j.Plan as the planner is to see it: with the user, where it asks for parts of GPUs and the cluster has some that
+// only one user's slices share. Elsewhere equal jobs of different users stay one class.
+func (s *schedule) planOf(j *queue.Job) queue.Shape {
 	shape := j.Plan
-	return &shape
+	if s.byUser && shape.Host.GPU.Part() {
+		shape.Host.GPU.User = j.Owner.User
+	}
+	return shape
 }
 
 // limitsOf are the limits that j counts against.

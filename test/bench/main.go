@@ -1,6 +1,6 @@
-// Command bench measures, and asserts nothing: the scheduler alone, in this process (scheduler.go); and a whole cluster as
-// its users meet it, with real commands, a real database and real jobs. It prints rates, latencies, ratios and memory.
-// "make bench" runs it.
+// Command bench measures, and asserts nothing: the scheduler alone, in this process (scheduler.go); the fence on the
+// simulated driver (fence.go); and a whole cluster as its users meet it, with real commands, a real database and real
+// jobs. It prints rates, latencies, ratios and memory. "make bench" runs it.
 package main
 
 import (
@@ -22,11 +22,11 @@ import (
 
 func main() {
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: bench [-only scheduler|cluster] [DIR]\nDIR (default: out) is where the programs are, and where plots go.")
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: bench [-only scheduler|cluster|fence] [DIR]\nDIR (default: out) is where the programs are, and where plots go.")
 	}
 	only := flag.String("only", "", "")
 	flag.Parse()
-	if known := slices.Contains([]string{"", "scheduler", "cluster"}, *only); !known || flag.NArg() > 1 {
+	if known := slices.Contains([]string{"", "scheduler", "cluster", "fence"}, *only); !known || flag.NArg() > 1 {
 		flag.Usage()
 		os.Exit(2)
 	}
@@ -42,14 +42,19 @@ func main() {
 	}
 }
 
-// run measures both parts, or only one.
+// run measures all parts, or only one.
 func run(ctx context.Context, only, dir string) error {
-	if only != "cluster" {
+	if only == "" || only == "scheduler" {
 		if err := benchScheduler(ctx, os.Stdout, dir); err != nil {
 			return err
 		}
 	}
-	if only != "scheduler" {
+	if only == "" || only == "fence" {
+		if err := benchFence(ctx, os.Stdout, dir); err != nil {
+			return err
+		}
+	}
+	if only == "" || only == "cluster" {
 		return benchCluster(ctx, dir)
 	}
 	return nil

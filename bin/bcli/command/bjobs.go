@@ -24,6 +24,7 @@ func bjobsCommand() *command {
 			"bjobs -l 1234                             all about one job\n" +
 			"bjobs -u all -r -w                        everything that runs\n" +
 			"bjobs -o \"jobid stat exec_host\" -noheader 1234 1235\n" +
+			"bjobs -a -o \"jobid fgpu gpu_max_mem gpu_sm_mean gpu_usage\"   what was used of slices of GPUs\n" +
 			"bjobs -a -J 'train*' -json",
 		Options: []option.Option{
 			{Name: "a", Group: "Which jobs", Help: "finished ones too"},

@@ -161,6 +161,40 @@ func TestTextsOfEvents(t *testing.T) {
 	}
 }
 
+func TestSlicesAreToldByAttempt(t *testing.T) {
+	on := func(uuid string) *queue.Started {
+		return &queue.Started{Attempt: 1, Alloc: []nodes.Allocation{{Node: "gpu01", Slots: 1, Slices: []nodes.Slice{{UUID: uuid, Index: 2, Memory: 2 << 30, SMShare: 2500}}}}}
+	}
+	measured := func(uuid string, peak int64) queue.Usage {
+		return queue.Usage{GPUs: []queue.GPUUsage{{UUID: uuid, Index: 2, MaxMemory: peak, SMTime: time.Second, Measured: 10 * time.Second}}}
+	}
+	h := story{
+		{0, "", submitted}, {1, "", on("GPU-a")}, {2, "", &queue.Requeued{Attempt: 1, Why: "node lost", Usage: measured("GPU-a", 1<<30)}},
+		{3, "", on("GPU-b")}, {9, "", &queue.Ended{Attempt: 2, Done: true, Usage: measured("GPU-b", 1536<<20)}},
+	}.job(t)
+	var got []string
+	for _, l := range Lines(h) {
+		if strings.HasPrefix(l.Text, "GPU ") {
+			got = append(got, l.Kind+": "+l.Text)
+		}
+	}
+	want := "requeued: GPU 2 (GPU-a): peak 1024 MiB of 2048 MiB, SM 10.0 % of 25.0 %;\n" +
+		"ended: GPU 2 (GPU-b): peak 1536 MiB of 2048 MiB, SM 10.0 % of 25.0 %;"
+	same(t, strings.Join(got, "\n"), want)
+
+	d := show.NewJSON("bhist", "JOBS")
+	Record(d, h, st(99), true)
+	text := string(d.End(nil))
+	if strings.Count(text, `"GPU_USAGE"`) != 1 || !strings.Contains(text, `"MAX_MEMORY_BYTES":1610612736`) || strings.Contains(text, `:1073741824`) {
+		t.Errorf("the record does not tell of the last attempt alone:\n%s", text)
+	}
+	d = show.NewJSON("bhist", "JOBS")
+	Record(d, story{{0, "", submitted}, {1, "", started}, {2, "", done}}.job(t), st(99), true)
+	if strings.Contains(string(d.End(nil)), "GPU_USAGE") {
+		t.Error("a job without slices has slices")
+	}
+}
+
 func TestUnknownKindsAreTold(t *testing.T) {
 	h := story{{0, "", submitted}}.job(t)
 	h.Events = append(h.Events, &pb.Event{Kind: "from-the-future", At: start.UnixNano(), Body: []byte("{}")})

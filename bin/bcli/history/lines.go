@@ -23,13 +23,53 @@ type Line struct {
 func Lines(h *pb.HistoryJob) []Line {
 	var out []Line
 	state := queue.State("")
+	var alloc []nodes.Allocation // of the attempt at that time
 	for _, e := range entries(h) {
-		for _, text := range words(h.GetJob(), state, e) {
+		texts := words(h.GetJob(), state, e)
+		switch b := e.body.(type) {
+		case *queue.Started:
+			alloc = b.Alloc
+		case *queue.Ended:
+			texts = append(texts, used(alloc, b.Usage)...)
+		case *queue.Requeued:
+			texts = append(texts, used(alloc, b.Usage)...)
+		}
+		for _, text := range texts {
 			out = append(out, Line{e.at, e.By, e.Kind, text})
 		}
 		state = after(state, e.body)
 	}
 	return out
+}
+
+// lastUsage is what the last attempt that has ended held and used.
+func lastUsage(h *pb.HistoryJob) (alloc []nodes.Allocation, u queue.Usage) {
+	var now []nodes.Allocation
+	for _, e := range entries(h) {
+		switch b := e.body.(type) {
+		case *queue.Started:
+			now = b.Alloc
+		case *queue.Ended:
+			if b.Attempt != 0 {
+				alloc, u = now, b.Usage
+			}
+		case *queue.Requeued:
+			alloc, u = now, b.Usage
+		}
+	}
+	return alloc, u
+}
+
+// used tells what an attempt used of its slices.
+func used(alloc []nodes.Allocation, u queue.Usage) []string {
+	if len(u.GPUs) == 0 {
+		return nil
+	}
+	var lines []string
+	for _, text := range queue.SliceTexts(alloc, u) {
+		lines = append(lines, text+";")
+	}
+	return lines
 }
 
 func words(j *pb.Job, state queue.State, e entry) []string {
@@ -64,6 +104,8 @@ func words(j *pb.Job, state queue.State, e entry) []string {
 		return []string{killed(b, by)}
 	case *queue.Signalled:
 		return []string{"Signal <" + strings.TrimPrefix(b.Signal, "SIG") + "> requested" + by + ";"}
+	case *queue.Noted:
+		return []string{"Note: " + b.Text + ";"}
 	case *queue.Suspended:
 		if b.System {
 			return []string{"Suspended by the system;"}

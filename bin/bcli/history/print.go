@@ -77,6 +77,9 @@ func Record(d *show.JSON, h *pb.HistoryJob, st *show.Style, long bool) {
 			d.String("BY", lines[i].By)
 			d.String("TEXT", lines[i].Text)
 		})
+		if alloc, u := lastUsage(h); len(u.GPUs) > 0 {
+			show.SliceUsage(d, alloc, u)
+		}
 	}
 	d.Close()
 }

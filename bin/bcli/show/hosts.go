@@ -162,11 +162,11 @@ func HostLong(b []byte, h *pb.Host) []byte {
 	return b
 }
 
-// GPUHeader is the title line of bhosts -gpu.
-const GPUHeader = "HOST_NAME           ID           MODEL     MUSED      MRSV  NJOBS    RUN   SUSP    RSV\n"
+// GPUHeader is the title line of bhosts -gpu: LSF's columns, and behind them our own.
+const GPUHeader = "HOST_NAME           ID           MODEL     MUSED      MRSV  NJOBS    RUN   SUSP    RSV  MODE\n"
 
-// GPURows are the lines of a host in bhosts -gpu. MRSV is the memory of the slices held. What programs
-// really use is not reported here, so MUSED says the same.
+// GPURows are the lines of a host in bhosts -gpu. MRSV is the memory of the slices held. What jobs
+// really use of each slice is in bjobs -l; here MUSED says the same as MRSV.
 func GPURows(b []byte, h *pb.Host) []byte {
 	for i, g := range h.GetNode().GetGpus() {
 		name := ""
@@ -187,7 +187,25 @@ func GPURows(b []byte, h *pb.Host) []byte {
 		b = Right(append(b, ' '), hostSize(held), 9)
 		b = RightInt(append(b, ' '), jobs, 6)
 		b = RightInt(append(b, ' '), jobs, 6)
-		b = append(b, "      0      0\n"...)
+		b = append(b, "      0      0  "...)
+		b = append(gpuMarks(append(b, Clean(dash(g.Mode))...), g), '\n')
+	}
+	return b
+}
+
+// gpuMarks tells what is out of the ordinary with a GPU: each mark stands behind two blanks.
+func gpuMarks(b []byte, g *pb.GPU) []byte {
+	if g.Parent != "" {
+		b = append(append(b, "  instance of "...), Clean(g.Parent)...)
+	}
+	if g.Simulated {
+		b = append(b, "  simulated"...)
+	}
+	if g.Lost {
+		b = append(b, "  lost"...)
+	}
+	if g.Unfenced != "" {
+		b = append(append(b, "  unfenced: "...), Clean(g.Unfenced)...)
 	}
 	return b
 }

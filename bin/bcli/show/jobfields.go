@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"fairslice/api/pb"
+	"fairslice/queue"
 )
 
 // JobFields are the columns of bjobs -o, with LSF's names, widths and aliases, and after those our own.
@@ -126,6 +127,11 @@ var JobFields = []Field[*pb.Job]{
 		}
 		return FGPU(b, j.Fgpu)
 	}},
+	{Name: "gpu_mem", Width: 10, Size: true, Value: sliceMemory(func(u queue.GPUUsage) int64 { return u.Memory })},
+	{Name: "gpu_max_mem", Width: 11, Size: true, Value: sliceMemory(func(u queue.GPUUsage) int64 { return u.MaxMemory })},
+	{Name: "gpu_sm_time", Width: 11, Value: span(1, sliceTime)},
+	{Name: "gpu_sm_mean", Width: 11, Value: sliceMean},
+	{Name: "gpu_usage", Width: 50, Value: str(sliceUsageText)},
 	{Name: "image", Width: 20, Value: str(func(j *pb.Job) string { return or(j.GetSpec().GetImage(), j.Image) })},
 	{Name: "attempts", Width: 8, Value: num(func(j *pb.Job) int64 { return int64(j.Attempts) })},
 	{Name: "detail", Width: 50, Value: str(func(j *pb.Job) string { return or(j.Detail, j.Note) })},

@@ -55,7 +55,7 @@ func JobLong(b []byte, j *pb.Job, st *Style, folded bool) []byte {
 		b = Paragraph(b, " Combined: "+r, false)
 		b = Paragraph(b, " Effective: "+r+" ", folded)
 	}
-	return gpuBlock(b, j, folded)
+	return sliceBlock(gpuBlock(b, j, folded), j)
 }
 
 // thresholds is LSF's table of load thresholds; we have none.
@@ -258,6 +258,9 @@ func usageBlock(b []byte, j *pb.Job, st *Style, folded bool) []byte {
 		line += strconv.Itoa(int(p)) + " "
 	}
 	more(line)
+	for _, g := range u.Gpus {
+		more("GPU " + strconv.Itoa(int(g.Index)) + ": MEM: " + MiB(g.Memory) + ";  SM: " + percent1(int64(g.Util)) + " %")
+	}
 	return b
 }
 

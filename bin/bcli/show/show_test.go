@@ -1,6 +1,7 @@
 package show
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -244,10 +245,67 @@ gpu01                 1 Sim-8G                 8192 MiB     2     0     2  -    
 `)
 }
 
+// markedHost has a GPU of each kind that is out of the ordinary.
+func markedHost() *pb.Host {
+	h := host("gpu02", 8, 0)
+	h.Node.Gpus = []*pb.GPU{
+		{Index: 0, Uuid: "MIG-1", Model: "A100 3g.20gb", Memory: 20 << 30, Capacity: 85, Used: 85, Mode: "mig", Parent: "GPU-p", Fraction: 4285},
+		{Index: 1, Uuid: "GPU-l", Model: "A100", Memory: 40 << 30, Capacity: 200, Used: 50, Mode: "mps", Lost: true, Holder: "alice"},
+		{Index: 2, Uuid: "GPU-u", Model: "A100", Memory: 40 << 30, Capacity: 200, Mode: "shim", Unfenced: "probe\nfailed", Simulated: true},
+		{Index: 3, Uuid: "GPU-c", Model: "A100", Memory: 40 << 30, Capacity: 200, Mode: "count"},
+	}
+	return h
+}
+
+func TestGPUsThatAreOutOfTheOrdinaryAreMarked(t *testing.T) {
+	same(t, SlicesHeader+string(Slices(nil, markedHost(), style(), false)), `HOST_NAME           GPU MODEL                    MEMORY  FGPU  USED  FREE  MODE   JOBS
+gpu02                 0 A100 3g.20gb          20480 MiB  0.85  0.85     0  mig      0  instance of GPU-p
+gpu02                 1 A100                  40960 MiB     2   0.5     0  mps      0  lost
+gpu02                 2 A100                  40960 MiB     2     0     0  shim     0  simulated  unfenced: probe\nfailed
+gpu02                 3 A100                  40960 MiB     2     0     2  count    0
+`)
+	same(t, GPUHeader+string(GPURows(nil, markedHost())), `HOST_NAME           ID           MODEL     MUSED      MRSV  NJOBS    RUN   SUSP    RSV  MODE
+gpu02                0    A100 3g.20gb        0M        0M      0      0      0      0  mig  instance of GPU-p
+                     1            A100        0M        0M      0      0      0      0  mps  lost
+                     2            A100        0M        0M      0      0      0      0  shim  simulated  unfenced: probe\nfailed
+                     3            A100        0M        0M      0      0      0      0  count
+`)
+}
+
+func TestSlicesRecord(t *testing.T) {
+	h := markedHost()
+	h.Node.Gpus = h.Node.Gpus[:3]
+	h.Slices = []*pb.HeldSlice{{Job: 12, User: "alice", Queue: "gpu", Since: at(3, 18, 2, 6), Slice: &pb.Slice{Uuid: "GPU-l", Amount: 50, Memory: 10 << 30, SmShare: 2500, Mode: "mps"}}}
+	d := NewJSON("bslice", "GPUS")
+	SlicesRecord(d, h, style())
+	text := d.End(nil)
+	var doc struct {
+		Records []struct {
+			GPU                                   int
+			MODE, UNFENCED, PARENT, HOLDER        string
+			LOST, SIMULATED                       bool
+			FGPU_TOTAL, FGPU_FREE, PARENT_PERCENT float64
+			SLICES                                []struct{ JOBID, MODE string }
+		} `json:"RECORDS"`
+	}
+	if err := json.Unmarshal(text, &doc); err != nil || len(doc.Records) != 3 {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	if r := doc.Records[0]; r.MODE != "mig" || r.PARENT != "GPU-p" || r.PARENT_PERCENT != 42.85 || r.LOST || len(r.SLICES) != 0 {
+		t.Errorf("the instance: %+v", r)
+	}
+	if r := doc.Records[1]; r.MODE != "mps" || !r.LOST || r.HOLDER != "alice" || r.FGPU_TOTAL != 2 || r.FGPU_FREE != 0 || len(r.SLICES) != 1 || r.SLICES[0].MODE != "mps" {
+		t.Errorf("the lost one: %+v", r)
+	}
+	if r := doc.Records[2]; r.UNFENCED != "probe\nfailed" || !r.SIMULATED || r.FGPU_FREE != 0 {
+		t.Errorf("the unfenced one: %+v", r)
+	}
+}
+
 func TestHostGPUs(t *testing.T) {
-	same(t, GPUHeader+string(GPURows(nil, gpuHost())), `HOST_NAME           ID           MODEL     MUSED      MRSV  NJOBS    RUN   SUSP    RSV
-gpu01                0          Sim-8G        2G        2G      1      1      0      0
-                     1          Sim-8G        0M        0M      0      0      0      0
+	same(t, GPUHeader+string(GPURows(nil, gpuHost())), `HOST_NAME           ID           MODEL     MUSED      MRSV  NJOBS    RUN   SUSP    RSV  MODE
+gpu01                0          Sim-8G        2G        2G      1      1      0      0  shim  simulated
+                     1          Sim-8G        0M        0M      0      0      0      0  -
 `)
 }
 

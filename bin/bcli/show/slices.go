@@ -26,18 +26,13 @@ func Slices(b []byte, h *pb.Host, st *Style, long bool) []byte {
 		b = append(b, ' ')
 		b = LeftLong(b, g.Model, 20)
 		b = Right(append(b, ' '), MiB(g.Memory), 10)
-		for _, v := range [...]int64{g.Capacity, g.Used, max(g.Capacity-g.Used, 0)} {
+		for _, v := range [...]int64{g.Capacity, g.Used, freeFGPU(g)} {
 			b = Right(append(b, ' '), string(FGPU(nil, v)), 5)
 		}
 		b = append(b, ' ', ' ')
 		b = LeftLong(b, dash(g.Mode), 5)
 		b = RightInt(b, int64(len(held)), 5)
-		if g.Simulated {
-			b = append(b, "  simulated"...)
-		}
-		if g.Lost {
-			b = append(b, "  lost"...)
-		}
+		b = gpuMarks(b, g)
 		if !h.Node.Alive {
 			b = append(b, "  host does not answer"...)
 		}
@@ -50,6 +45,14 @@ func Slices(b []byte, h *pb.Host, st *Style, long bool) []byte {
 		}
 	}
 	return b
+}
+
+// freeFGPU is what can still be given of a GPU: nothing of one that is lost or whose fence is not proven.
+func freeFGPU(g *pb.GPU) int64 {
+	if g.Lost || g.Unfenced != "" {
+		return 0
+	}
+	return max(g.Capacity-g.Used, 0)
 }
 
 // slice is the line of one held slice: whose it is, how much, and since when.
@@ -84,10 +87,14 @@ func SlicesRecord(j *JSON, h *pb.Host, st *Style) {
 		j.Int("MEMORY_BYTES", g.Memory)
 		j.Raw("FGPU_TOTAL", FGPU(nil, g.Capacity))
 		j.Raw("FGPU_USED", FGPU(nil, g.Used))
-		j.Raw("FGPU_FREE", FGPU(nil, max(g.Capacity-g.Used, 0)))
+		j.Raw("FGPU_FREE", FGPU(nil, freeFGPU(g)))
 		j.String("MODE", g.Mode)
 		j.Raw("SIMULATED", strconv.AppendBool(nil, g.Simulated))
 		j.Raw("LOST", strconv.AppendBool(nil, g.Lost))
+		j.String("UNFENCED", g.Unfenced)
+		j.String("PARENT", g.Parent)
+		j.Raw("PARENT_PERCENT", percent(nil, int64(g.Fraction)))
+		j.String("HOLDER", g.Holder)
 		var held []*pb.HeldSlice
 		for _, s := range h.Slices {
 			if s.GetSlice().GetUuid() == g.Uuid {

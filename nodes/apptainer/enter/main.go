@@ -2,6 +2,19 @@
 // runs in images that may have no C library.
 package main
 
-import "fairslice/nodes/apptainer"
+import (
+	"os"
 
-func main() { apptainer.Enter() }
+	"fairslice/nodes/apptainer"
+	"fairslice/nodes/fgpu"
+)
+
+func main() {
+	apptainer.Enter(func() string {
+		libc, err := fgpu.Classify(os.DirFS("/"))
+		if err != nil {
+			return err.Error()
+		}
+		return libc.Why()
+	})
+}

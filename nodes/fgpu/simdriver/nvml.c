@@ -4,17 +4,17 @@
 // struct layouts are the real library's; everything a person reads says "simulated".
 // (The first line keeps the Go tool from compiling this file: it belongs to build.sh.)
 
-#include "nvml.h"
+#include "../abi/nvml.h"
 
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "conf.h"
 #include "ledger.h"
-#include "spec.h"
+#include "nvml_mig.h"
 
 #define SM_COUNT 100 // one SM is one percent: a slice's share can be read off
 #define CORES_PER_SM 128
@@ -23,18 +23,14 @@
 #define ALIAS(old, current) \
 	EXPORT __typeof__(current) old __attribute__((alias(#current)))
 
-struct nvml_device {
-	unsigned index;
-	char uuid[SIM_UUID_SIZE];
-};
-
 // lock guards the words below it; devices is written only while users is 0, so a call that has seen
 // users > 0 may read it without the lock as long as its caller does not shut down beneath it.
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static unsigned users;
+static struct sim_conf conf;
 static struct sim_spec spec;
 static struct nvml_device devices[SIM_MAX_GPUS];
-static int refused; // the last init failed for its settings: nvmlErrorString explains
+static char refused[320]; // why the last init failed for its settings, for nvmlErrorString; "" it did not
 
 // A caller of this name knows that the GPUs are not real, whatever they are called.
 EXPORT const char fairsliceSimulated[] = "1";
@@ -58,8 +54,14 @@ static nvmlReturn_t usable(nvmlDevice_t d, const void *result)
 	for (unsigned i = 0; i < spec.count; i++)
 		if (d == &devices[i])
 			return ledger_lost(i) ? NVML_ERROR_GPU_IS_LOST : NVML_SUCCESS;
+	if (nvml_mig_is(d))
+		return ledger_lost(d->index) ? NVML_ERROR_GPU_IS_LOST : NVML_SUCCESS;
 	return NVML_ERROR_INVALID_ARGUMENT;
 }
+
+int nvml_usable(const struct nvml_device *d, const void *result) { return usable((nvmlDevice_t)d, result); }
+struct nvml_device *nvml_gpu(unsigned index) { return &devices[index]; }
+unsigned long long nvml_gpu_bytes(void) { return spec.bytes; }
 
 #define REQUIRE(d, result)                                  \
 	do {                                                \
@@ -80,26 +82,46 @@ static nvmlReturn_t text(char *out, unsigned size, const char *value)
 
 // ---- the library ----
 
+// Learns what hardware there is. Returns 0, or -1 with a line in why.
+static int configure(char why[256])
+{
+	static char directory[SIM_VALUE_SIZE];
+	char host[256] = "simulated";
+	const char *node;
+
+	sim_own_directory(directory);
+	if (sim_load_conf(directory, &conf, why) != 0 || ledger_open(conf.value[SIM_STATE], conf.spec.count, why) != 0)
+		return -1;
+	spec = conf.spec;
+	node = conf.value[SIM_NODE];
+	if (!*node) {
+		gethostname(host, sizeof host - 1);
+		node = host;
+	}
+	for (unsigned i = 0; i < spec.count; i++) {
+		devices[i].index = i;
+		sim_uuid(node, i, devices[i].uuid);
+	}
+	if (nvml_mig_open(conf.value[SIM_MIG], &spec, node) != 0) {
+		snprintf(why, 256, "FAIRSLICE_SIM_MIG must be GPU:PROFILE,PROFILE;GPU:..., such as 0:3g.4gb,3g.4gb, and fit the GPUs");
+		return -1;
+	}
+	return 0;
+}
+
 EXPORT nvmlReturn_t nvmlInitWithFlags(unsigned flags)
 {
 	nvmlReturn_t ret = NVML_SUCCESS;
 	(void)flags; // they say what is no failure (no GPU, no attach): nothing here fails for these
 	pthread_mutex_lock(&lock);
 	if (users == 0) {
-		const char *node = getenv("FAIRSLICE_SIM_NODE");
-		char host[256] = "simulated";
-		if (!node || !*node) {
-			gethostname(host, sizeof host - 1);
-			node = host;
-		}
-		if (sim_parse_spec(getenv("FAIRSLICE_SIM_GPUS"), &spec) != 0 ||
-		    ledger_open(getenv("FAIRSLICE_SIM_STATE")) != 0)
+		if (configure(refused + sizeof "Invalid Argument (simulated driver: " - 1) == 0) {
+			*refused = 0;
+		} else {
+			memcpy(refused, "Invalid Argument (simulated driver: ", sizeof "Invalid Argument (simulated driver: " - 1);
+			strcat(refused, ")");
 			ret = NVML_ERROR_INVALID_ARGUMENT;
-		for (unsigned i = 0; ret == NVML_SUCCESS && i < spec.count; i++) {
-			devices[i].index = i;
-			sim_uuid(node, i, devices[i].uuid);
 		}
-		refused = ret != NVML_SUCCESS;
 	}
 	if (ret == NVML_SUCCESS)
 		users++;
@@ -125,18 +147,20 @@ EXPORT nvmlReturn_t nvmlShutdown(void)
 EXPORT const char *nvmlErrorString(nvmlReturn_t r)
 {
 	pthread_mutex_lock(&lock);
-	int settings = refused && users == 0;
+	int settings = *refused && users == 0;
 	pthread_mutex_unlock(&lock);
 	switch (r) {
 	case NVML_SUCCESS: return "Success";
 	case NVML_ERROR_UNINITIALIZED: return "Uninitialized";
 	case NVML_ERROR_INVALID_ARGUMENT:
-		return settings ? "Invalid Argument (simulated driver: FAIRSLICE_SIM_GPUS must be COUNTxSIZE, such "
-				  "as 2x8GiB: at most 64 GPUs of 1MiB to 16384GiB)"
-				: "Invalid Argument";
+		return settings ? refused : "Invalid Argument";
+	case NVML_ERROR_NO_PERMISSION: return "Insufficient Permissions";
 	case NVML_ERROR_NOT_SUPPORTED: return "Not Supported";
 	case NVML_ERROR_NOT_FOUND: return "Not Found";
 	case NVML_ERROR_INSUFFICIENT_SIZE: return "Insufficient Size";
+	case NVML_ERROR_DRIVER_NOT_LOADED: return "Driver Not Loaded";
+	case NVML_ERROR_FUNCTION_NOT_FOUND: return "Function Not Found";
+	case NVML_ERROR_UNKNOWN: break;
 	case NVML_ERROR_GPU_IS_LOST: return "GPU is lost (simulated)";
 	case NVML_ERROR_ARGUMENT_VERSION_MISMATCH: return "Argument version mismatch";
 	}
@@ -157,7 +181,7 @@ EXPORT nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *version)
 {
 	if (!version)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	*version = 13000; // 1000 * major + 10 * minor
+	*version = initialised() ? (int)conf.cuda : 13000; // 1000 * major + 10 * minor
 	return NVML_SUCCESS;
 }
 ALIAS(nvmlSystemGetCudaDriverVersion, nvmlSystemGetCudaDriverVersion_v2);
@@ -201,6 +225,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *de
 			return NVML_SUCCESS;
 		}
 	}
+	if ((*device = nvml_mig_by_uuid(uuid)))
+		return NVML_SUCCESS;
 	return NVML_ERROR_NOT_FOUND;
 }
 
@@ -227,7 +253,9 @@ EXPORT nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t d, char *name, unsigned lengt
 	char value[64];
 	unsigned long long mib = spec.bytes >> 20;
 	REQUIRE(d, name);
-	if (mib % 1024 == 0)
+	if (d->instance)
+		snprintf(value, sizeof value, "Fairslice Simulated GPU MIG %s", d->instance->profile);
+	else if (mib % 1024 == 0)
 		snprintf(value, sizeof value, "Fairslice Simulated GPU %lluGiB", mib / 1024);
 	else
 		snprintf(value, sizeof value, "Fairslice Simulated GPU %lluMiB", mib);
@@ -243,7 +271,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t d, char *uuid, unsigned lengt
 EXPORT nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t d, unsigned *index)
 {
 	REQUIRE(d, index);
-	*index = d->index;
+	*index = d->instance ? d->instance->index : d->index;
 	return NVML_SUCCESS;
 }
 ALIAS(nvmlDeviceGetMinorNumber, nvmlDeviceGetIndex);
@@ -273,19 +301,6 @@ EXPORT nvmlReturn_t nvmlDeviceGetNumGpuCores(nvmlDevice_t d, unsigned *cores)
 	return NVML_SUCCESS;
 }
 
-// The real library answers this for MIG devices only, and there are none here.
-EXPORT nvmlReturn_t nvmlDeviceGetAttributes_v2(nvmlDevice_t d, nvmlDeviceAttributes_t *attributes)
-{
-	REQUIRE(d, attributes);
-	return NVML_ERROR_NOT_SUPPORTED;
-}
-
-EXPORT nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t d, unsigned *current, unsigned *pending)
-{
-	REQUIRE(d, current && pending ? current : NULL);
-	return NVML_ERROR_NOT_SUPPORTED;
-}
-
 EXPORT nvmlReturn_t nvmlDeviceGetComputeMode(nvmlDevice_t d, int *mode)
 {
 	REQUIRE(d, mode);
@@ -305,20 +320,27 @@ EXPORT nvmlReturn_t nvmlDeviceGetPersistenceMode(nvmlDevice_t d, int *mode)
 struct load {
 	struct ledger_process list[LEDGER_MAX_PROCESSES];
 	unsigned count;
-	unsigned long long used; // never above the GPU's memory
-	unsigned sm_percent;     // likewise, 100
+	unsigned long long total, used; // used is never above total
+	unsigned sm_percent;            // likewise, 100
 };
 
-static void measure(nvmlDevice_t d, struct load *l)
+// since is of the clock that the ledger uses; 0: one second ago.
+static void measure(nvmlDevice_t d, struct load *l, uint64_t since)
 {
-	l->count = ledger_processes(d->index, l->list, LEDGER_MAX_PROCESSES);
+	unsigned n = ledger_processes(d->index, l->list, LEDGER_MAX_PROCESSES, since);
+	l->total = d->instance ? d->instance->bytes : spec.bytes;
+	l->count = 0;
 	l->used = 0;
 	l->sm_percent = 0;
-	for (unsigned i = 0; i < l->count; i++) {
-		if (l->list[i].bytes > spec.bytes - l->used)
-			l->list[i].bytes = spec.bytes - l->used;
-		l->used += l->list[i].bytes;
-		l->sm_percent += l->list[i].sm_percent;
+	for (unsigned i = 0; i < n; i++) {
+		struct ledger_process p = l->list[i];
+		if (d->instance && p.instance != d->instance->gpu_instance)
+			continue;
+		if (p.bytes > l->total - l->used)
+			p.bytes = l->total - l->used;
+		l->used += p.bytes;
+		l->sm_percent += p.sm_percent;
+		l->list[l->count++] = p;
 	}
 	if (l->sm_percent > 100)
 		l->sm_percent = 100;
@@ -328,10 +350,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t d, nvmlMemory_t *memory
 {
 	struct load l;
 	REQUIRE(d, memory);
-	measure(d, &l);
-	memory->total = spec.bytes;
-	memory->used = l.used;
-	memory->free = spec.bytes - l.used;
+	measure(d, &l, 0);
+	*memory = (nvmlMemory_t){.total = l.total, .used = l.used, .free = l.total - l.used};
 	return NVML_SUCCESS;
 }
 
@@ -341,11 +361,19 @@ EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t d, nvmlMemory_v2_t *
 	REQUIRE(d, memory);
 	if (memory->version != (sizeof *memory | 2u << 24))
 		return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
-	measure(d, &l);
-	memory->total = spec.bytes;
+	measure(d, &l, 0);
+	memory->total = l.total;
 	memory->reserved = 0; // nothing kept back: 8 GiB asked for are 8 GiB to give out
 	memory->used = l.used;
-	memory->free = spec.bytes - l.used;
+	memory->free = l.total - l.used;
+	return NVML_SUCCESS;
+}
+
+// The window through which the CPU sees the GPU's memory: all of it, as on the data center cards.
+EXPORT nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t d, nvmlBAR1Memory_t *bar1)
+{
+	REQUIRE(d, bar1);
+	*bar1 = (nvmlBAR1Memory_t){.bar1Total = spec.bytes, .bar1Free = spec.bytes};
 	return NVML_SUCCESS;
 }
 
@@ -353,7 +381,9 @@ EXPORT nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t d, nvmlUtilizatio
 {
 	struct load l;
 	REQUIRE(d, utilization);
-	measure(d, &l);
+	if (nvml_mig_enabled(d->index))
+		return NVML_ERROR_NOT_SUPPORTED;
+	measure(d, &l, 0);
 	utilization->gpu = l.sm_percent;
 	utilization->memory = l.sm_percent / 2; // memory traffic is not simulated: a rule of thumb
 	return NVML_SUCCESS;
@@ -363,7 +393,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetPowerUsage(nvmlDevice_t d, unsigned *milliwatts
 {
 	struct load l;
 	REQUIRE(d, milliwatts);
-	measure(d, &l);
+	measure(d, &l, 0);
 	*milliwatts = 50000 + 3000 * l.sm_percent;
 	return NVML_SUCCESS;
 }
@@ -374,7 +404,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t d, int sensor, unsigne
 	REQUIRE(d, celsius);
 	if (sensor != 0) // the die is the only sensor there is
 		return NVML_ERROR_INVALID_ARGUMENT;
-	measure(d, &l);
+	measure(d, &l, 0);
 	*celsius = 30 + l.sm_percent / 2;
 	return NVML_SUCCESS;
 }
@@ -387,21 +417,21 @@ EXPORT nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t d, int sensor, unsigne
 		unsigned room;                                                                \
 		REQUIRE(d, count);                                                            \
 		room = *count;                                                                \
-		measure(d, &l);                                                               \
+		measure(d, &l, 0);                                                               \
 		*count = l.count;                                                             \
 		if (l.count > room)                                                           \
 			return NVML_ERROR_INSUFFICIENT_SIZE;                                  \
 		if (l.count && !infos)                                                        \
 			return NVML_ERROR_INVALID_ARGUMENT;                                   \
 		for (unsigned i = 0; i < l.count; i++)                                        \
-			infos[i] = (info_type){l.list[i].pid, l.list[i].bytes extra};         \
+			infos[i] = (info_type){l.list[i].pid, l.list[i].bytes extra(l.list[i])}; \
 		return NVML_SUCCESS;                                                          \
 	}
-#define NOT_MIG , 0xffffffff, 0xffffffff
-#define NOTHING
+#define INSTANCE(p) , (p).instance ? (p).instance : 0xffffffff, (p).instance ? 0 : 0xffffffff
+#define NOTHING(p)
 
 RUNNING_PROCESSES(nvmlDeviceGetComputeRunningProcesses, nvmlProcessInfo_v1_t, NOTHING)
-RUNNING_PROCESSES(nvmlDeviceGetComputeRunningProcesses_v3, nvmlProcessInfo_t, NOT_MIG)
+RUNNING_PROCESSES(nvmlDeviceGetComputeRunningProcesses_v3, nvmlProcessInfo_t, INSTANCE)
 ALIAS(nvmlDeviceGetComputeRunningProcesses_v2, nvmlDeviceGetComputeRunningProcesses_v3);
 
 // Nothing draws here, and there is no MPS server.
@@ -416,29 +446,73 @@ ALIAS(nvmlDeviceGetGraphicsRunningProcesses_v2, nvmlDeviceGetGraphicsRunningProc
 ALIAS(nvmlDeviceGetMPSComputeRunningProcesses_v3, nvmlDeviceGetGraphicsRunningProcesses_v3);
 ALIAS(nvmlDeviceGetMPSComputeRunningProcesses_v2, nvmlDeviceGetGraphicsRunningProcesses_v3);
 
+static unsigned long long now_us(clockid_t clock)
+{
+	struct timespec now;
+	clock_gettime(clock, &now);
+	return (unsigned long long)now.tv_sec * 1000000 + (unsigned long long)now.tv_nsec / 1000;
+}
+
+// What each process did since a time (microseconds since 1970), or in the last second where that is 0. Like the real
+// library it lists only those that did something: l->list[0..count).
+static nvmlReturn_t work_since(nvmlDevice_t d, struct load *l, unsigned long long since_us)
+{
+	unsigned long long us = now_us(CLOCK_REALTIME), ago = us - since_us;
+	unsigned n = 0;
+	if (nvml_mig_enabled(d->index))
+		return NVML_ERROR_NOT_SUPPORTED;
+	if (since_us >= us)
+		return NVML_ERROR_NOT_FOUND;
+	// The shortest period of the real library's own samples is about a sixth of a second.
+	if (ago < 166667)
+		ago = 166667;
+	measure(d, l, since_us && ago < ledger_now() / 1000 ? ledger_now() - ago * 1000 : 0);
+	for (unsigned i = 0; i < l->count; i++)
+		if (l->list[i].sm_percent)
+			l->list[n++] = l->list[i];
+	l->count = n;
+	return n ? NVML_SUCCESS : NVML_ERROR_NOT_FOUND;
+}
+
 EXPORT nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t d, nvmlProcessUtilizationSample_t *samples,
 						    unsigned *count, unsigned long long last_seen_us)
 {
 	struct load l;
-	struct timespec now;
-	unsigned room, n = 0;
-	unsigned long long us;
+	unsigned room;
+	nvmlReturn_t ret;
 
 	REQUIRE(d, count);
 	room = *count;
-	measure(d, &l);
-	clock_gettime(CLOCK_REALTIME, &now);
-	us = (unsigned long long)now.tv_sec * 1000000 + (unsigned long long)now.tv_nsec / 1000;
-	for (unsigned i = 0; i < l.count && us > last_seen_us; i++)
-		if (l.list[i].sm_percent) // the real library too lists only those that did something
-			l.list[n++] = l.list[i];
-	*count = n;
-	if (n == 0)
-		return NVML_ERROR_NOT_FOUND;
-	if (!samples || n > room)
+	*count = 0;
+	if ((ret = work_since(d, &l, last_seen_us)) != NVML_SUCCESS)
+		return ret;
+	*count = l.count;
+	if (!samples || l.count > room)
 		return NVML_ERROR_INSUFFICIENT_SIZE;
-	for (unsigned i = 0; i < n; i++)
+	for (unsigned i = 0; i < l.count; i++)
 		samples[i] = (nvmlProcessUtilizationSample_t){
-			.pid = l.list[i].pid, .timeStamp = us, .smUtil = l.list[i].sm_percent};
+			.pid = l.list[i].pid, .timeStamp = now_us(CLOCK_REALTIME), .smUtil = l.list[i].sm_percent};
+	return NVML_SUCCESS;
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetProcessesUtilizationInfo(nvmlDevice_t d, nvmlProcessesUtilizationInfo_t *info)
+{
+	struct load l;
+	unsigned room;
+	nvmlReturn_t ret;
+
+	REQUIRE(d, info);
+	if (info->version != (sizeof *info | 1u << 24))
+		return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+	room = info->processSamplesCount;
+	info->processSamplesCount = 0;
+	if ((ret = work_since(d, &l, info->lastSeenTimeStamp)) != NVML_SUCCESS)
+		return ret;
+	info->processSamplesCount = l.count;
+	if (!info->procUtilArray || l.count > room)
+		return NVML_ERROR_INSUFFICIENT_SIZE;
+	for (unsigned i = 0; i < l.count; i++)
+		info->procUtilArray[i] = (nvmlProcessUtilizationInfo_v1_t){
+			.timeStamp = now_us(CLOCK_REALTIME), .pid = l.list[i].pid, .smUtil = l.list[i].sm_percent};
 	return NVML_SUCCESS;
 }

@@ -2,9 +2,9 @@
 // simulated NVIDIA driver, builds them, and sets its knobs. Programs load the built library exactly
 // as the real one; whatever of it a person sees says "simulated".
 //
-// It owns the grammar of a simulated node (ParseSpec), its environment (Env), and the state that all
-// processes of such a node share (SetProcesses, SetLost; the format is described in ledger.h). It
-// does not read NVML: that is nodes/nvml, for a simulated driver as for a real one.
+// It owns the grammar of a simulated node (ParseSpec, ParseMIG), its environment and its configuration file (Env,
+// WriteConf), and the state that all processes of such a node share (SetProcesses, SetLost; the format is
+// described in ledger.h). It does not read NVML: that is nodes/nvml, for a simulated driver as for a real one.
 package simdriver
 
 import (
@@ -17,17 +17,31 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"fairslice/nodes/fgpu/abi"
 )
 
-// Variables that the simulated driver reads, in the environment of the process that loads it.
+// Variables that the simulated driver reads: from simulated.conf beside its libraries (see WriteConf), or, where there
+// is no such file, from the environment of the process that loads it.
 const (
-	GPUsVar  = "FAIRSLICE_SIM_GPUS"  // COUNTxSIZE, required
-	NodeVar  = "FAIRSLICE_SIM_NODE"  // node name, the seed of the UUIDs; unset: the host name
-	StateVar = "FAIRSLICE_SIM_STATE" // directory of the node's state; unset: GPUs idle and healthy
+	GPUsVar    = "FAIRSLICE_SIM_GPUS"    // COUNTxSIZE, required
+	NodeVar    = "FAIRSLICE_SIM_NODE"    // node name, the seed of the UUIDs; unset: the host name
+	StateVar   = "FAIRSLICE_SIM_STATE"   // directory of the node's state; unset: each process has GPUs of its own
+	ContextVar = "FAIRSLICE_SIM_CONTEXT" // memory that a context costs, 0 or a size such as 64MiB, which is the default
+	BlockVar   = "FAIRSLICE_SIM_BLOCK"   // nanoseconds that a block of a kernel keeps one of the 100 SMs busy; default 100000
+	CUDAVar    = "FAIRSLICE_SIM_CUDA"    // version of the driver, 1000*major + 10*minor; default 13000
 )
 
-// LibraryName is the file that Build makes in its output directory.
-const LibraryName = "libnvidia-ml.so.1"
+// Files that Build makes in its output directory.
+const (
+	LibraryName     = "libnvidia-ml.so.1"
+	CUDALibraryName = "libcuda.so.1"
+	IoctlName       = "sim-ioctl"               // holds GPU memory without any CUDA library (ioctl.c)
+	MPSControlName  = "nvidia-cuda-mps-control" // says "simulated" where the real one says its version
+)
+
+// Files are the names of all that Build makes. The two libraries are what a container needs, with ConfName beside them.
+func Files() []string { return []string{CUDALibraryName, LibraryName, IoctlName, MPSControlName} }
 
 const (
 	maxGPUs = 64
@@ -115,7 +129,7 @@ func Env(spec, node string) ([]string, error) {
 	return []string{GPUsVar + "=" + spec, NodeVar + "=" + node}, nil
 }
 
-//go:embed build.sh *.c *.h
+//go:embed build.sh *.c *.h *.def
 var sources embed.FS
 
 // Build compiles the simulated driver into outDir (made if missing) with the C compiler $CC,
@@ -131,10 +145,12 @@ func Build(ctx context.Context, outDir string) error {
 		return fmt.Errorf("build the simulated driver: %w", err)
 	}
 	defer os.RemoveAll(src)
-	if err := os.CopyFS(src, sources); err != nil {
+	// Side by side, as in the source tree.
+	here := filepath.Join(src, "simdriver")
+	if err := errors.Join(os.CopyFS(here, sources), os.CopyFS(filepath.Join(src, "abi"), abi.Headers)); err != nil {
 		return fmt.Errorf("build the simulated driver: %w", err)
 	}
-	cmd := exec.CommandContext(ctx, "sh", filepath.Join(src, "build.sh"))
+	cmd := exec.CommandContext(ctx, "sh", filepath.Join(here, "build.sh"))
 	cmd.Env = append(os.Environ(), "OUT="+out)
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the simulated driver (a C compiler is needed): %w\n%s", err, text)
@@ -142,15 +158,15 @@ func Build(ctx context.Context, outDir string) error {
 	return nil
 }
 
-// Process is what one process holds and does on one simulated GPU.
+// Process is what one process is declared to hold and do on one simulated GPU, whether or not it uses the driver.
 type Process struct {
 	PID       int   // a live process: the driver leaves dead ones out
 	Bytes     int64 // memory held
 	SMPercent int   // 0 to 100
 }
 
-// SetProcesses replaces the list of processes on GPU number gpu of the node whose state is in
-// stateDir. Every process of the node sees it at its next question. Of several writers the last wins.
+// SetProcesses replaces the list of declared processes on GPU number gpu of the node whose state is in
+// stateDir. They come on top of those that use the simulated driver. Every process of the node sees it at its next question. Of several writers the last wins.
 func SetProcesses(stateDir string, gpu int, list []Process) error {
 	var text strings.Builder
 	for _, p := range list {

@@ -30,21 +30,41 @@ static int rest_is(const char *s, const char *want)
 	return !*want && !*s;
 }
 
+// Reads a number with its unit, up to the end of the text.
+static int size(const char *text, unsigned long long *mib)
+{
+	if (!(text = number(text, mib)))
+		return -1;
+	if (rest_is(text, "g") || rest_is(text, "gb") || rest_is(text, "gib"))
+		*mib *= 1024;
+	else if (!rest_is(text, "m") && !rest_is(text, "mb") && !rest_is(text, "mib"))
+		return -1;
+	return 0;
+}
+
 int sim_parse_spec(const char *text, struct sim_spec *out)
 {
 	unsigned long long count, mib;
 	if (!text || !(text = number(text, &count)) || lower(*text) != 'x')
 		return -1;
-	if (!(text = number(text + 1, &mib)))
-		return -1;
-	if (rest_is(text, "g") || rest_is(text, "gb") || rest_is(text, "gib"))
-		mib *= 1024;
-	else if (!rest_is(text, "m") && !rest_is(text, "mb") && !rest_is(text, "mib"))
+	if (size(text + 1, &mib) != 0)
 		return -1;
 	if (count > SIM_MAX_GPUS || mib == 0 || mib > SIM_MAX_MIB)
 		return -1;
 	out->count = (unsigned)count;
 	out->bytes = mib << 20;
+	return 0;
+}
+
+int sim_parse_size(const char *text, uint64_t *bytes)
+{
+	unsigned long long mib = 0;
+	if (rest_is(text, "0"))
+		*bytes = 0;
+	else if (size(text, &mib) != 0 || mib > SIM_MAX_MIB)
+		return -1;
+	else
+		*bytes = mib << 20;
 	return 0;
 }
 

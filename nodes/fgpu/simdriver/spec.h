@@ -3,6 +3,8 @@
 #ifndef FAIRSLICE_SIM_SPEC_H
 #define FAIRSLICE_SIM_SPEC_H
 
+#include <stdint.h>
+
 #define SIM_MAX_GPUS 64
 #define SIM_MAX_MIB (16ULL * 1024 * 1024) // 16 TiB: far above real hardware, far below overflow
 #define SIM_UUID_SIZE 41                  // "GPU-" and 36 characters and the final NUL
@@ -15,6 +17,9 @@ struct sim_spec {
 // Reads "COUNTxSIZE". Returns 0, or -1 for text outside the grammar (then *out is untouched).
 // NULL is outside the grammar. ParseSpec in simdriver.go is the same grammar: change both.
 int sim_parse_spec(const char *text, struct sim_spec *out);
+
+// Reads "0", or a SIZE as in "COUNTxSIZE" (which may be 0 too). Returns 0, or -1 with *bytes untouched.
+int sim_parse_size(const char *text, uint64_t *bytes);
 
 // Writes the UUID of a node's GPU: the same for the same node name and index on every machine and
 // in every run, different for different ones.

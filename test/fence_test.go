@@ -1,0 +1,283 @@
+package test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// lab is a directory from which jobs with slices are run, in real containers on simulated GPUs. Each GPU has 8 GiB and is 2
+// fGPU. The jobs run the tenant, a CUDA program that does what its arguments say.
+type lab struct {
+	*cluster
+	t    *testing.T
+	home string
+}
+
+func newLab(t *testing.T) *lab {
+	c := running(t)
+	dir, err := os.MkdirTemp("", "fs-fence-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.quiet(); err != nil {
+			t.Error(err)
+		}
+		_ = os.RemoveAll(dir)
+	})
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"tenant", "tenant-static", "simdriver/sim-ioctl"} {
+		data, err := os.ReadFile(filepath.Join(c.bin, name))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, filepath.Base(name)), data, 0o755)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &lab{c, t, dir}
+}
+
+var jobNumber = regexp.MustCompile(`Job <(\d+)> is submitted`)
+
+// submit runs bsub in the lab and returns the job.
+func (l *lab) submit(args string) string {
+	l.t.Helper()
+	out := l.must(l.t, l.home, "bsub "+args)
+	m := jobNumber.FindStringSubmatch(out)
+	if m == nil {
+		l.t.Fatalf("bsub %s: %s", args, out)
+	}
+	return m[1]
+}
+
+// run runs a job to its end and returns its state and its output, the report included.
+func (l *lab) run(args string) (state, output string) {
+	l.t.Helper()
+	file := fmt.Sprintf("out.%d", time.Now().UnixNano())
+	job := l.submit("-o " + file + " " + args)
+	l.reach(job, "DONE|EXIT")
+	data, err := os.ReadFile(filepath.Join(l.home, file))
+	if err != nil {
+		l.t.Fatalf("job %s: %v\n%s", job, err, l.must(l.t, l.home, "bjobs -l "+job))
+	}
+	return strings.TrimSpace(l.must(l.t, l.home, "bjobs -noheader -o stat "+job)), string(data)
+}
+
+func (l *lab) reach(job, states string) {
+	l.t.Helper()
+	if err := l.waitState(job, states); err != nil {
+		l.t.Fatalf("%v\n%s%s\n%s", err, l.must(l.t, l.home, "bjobs -l "+job), l.must(l.t, l.home, "bhist -l "+job), l.logTail())
+	}
+}
+
+// want checks an output for texts.
+func (l *lab) want(output string, texts ...string) {
+	l.t.Helper()
+	for _, text := range texts {
+		if !strings.Contains(output, text) {
+			l.t.Errorf("%q is missing in\n%s", text, output)
+		}
+	}
+}
+
+// half is the seed example: half an fGPU of a GPU of 2, in a container.
+const half = "-m node1 -image sample -gpu fgpu=0.5 "
+
+const gib = 1 << 30
+
+func TestFenceHalfAnFGPU(t *testing.T) {
+	l := newLab(t)
+	state, out := l.run(half + `'./tenant info nvml; fgpu-smi; env | sort | grep -E "^(CUDA_VISIBLE_DEVICES|GPU_COUNT|FAIRSLICE_GPU)"'`)
+	if state != "DONE" {
+		t.Errorf("it is %s", state)
+	}
+	l.want(out, "2147483648", "2048MiB", "GPU_COUNT=1\n", "FAIRSLICE_GPU_MODE=shim\n")
+	for _, family := range []string{"malloc", "pitch", "async", "pool", "vmm", "array", "mipmap", "managed", "graph"} {
+		state, out := l.run(half + "./tenant fill " + family)
+		m := regexp.MustCompile(`fill ` + family + ` ok total (\d+) .*next CUDA_ERROR_OUT_OF_MEMORY`).FindStringSubmatch(out)
+		if state != "DONE" || m == nil {
+			t.Errorf("%s: it is %s\n%s", family, state, out)
+			continue
+		}
+		const context = 64 << 20 // of the simulated driver; the slice includes it
+		if total, _ := strconv.Atoi(m[1]); total != 2*gib-context {
+			t.Errorf("%s: got %d bytes beside a context, want %d", family, total, 2*gib-context)
+		}
+	}
+}
+
+// Whatever a program does with its environment and its mounts, it gets no more than its slice for longer than two looks.
+func TestFenceEvasion(t *testing.T) {
+	l := newLab(t)
+	const libs = "LD_LIBRARY_PATH=/.singularity.d/libs"
+	for name, command := range map[string]string{
+		"an empty environment":    `env -i ` + libs + ` ./tenant maps fill malloc`,
+		"no LD_PRELOAD":           `unset LD_PRELOAD; ./tenant maps fill malloc`,
+		"a shell of its own":      `env -i /bin/sh -c "` + libs + ` ./tenant maps fill malloc"`,
+		"RTLD_DEEPBIND":           `./tenant via=deepbind maps fill malloc`,
+		"cuGetProcAddress_v2":     `./tenant via=gpa2 maps fill async`,
+		"a forked child":          `./tenant maps fork fill vmm`,
+		"after exec":              `./tenant maps exec fill array`,
+		"another slice directory": `FAIRSLICE_FGPU_DIR=/tmp ./tenant maps fill malloc`,
+	} {
+		state, out := l.run(half + "'" + command + "'")
+		if state != "DONE" || !strings.Contains(out, "next CUDA_ERROR_OUT_OF_MEMORY") {
+			t.Errorf("%s: %s\n%s", name, state, out)
+		}
+	}
+	for name, command := range map[string]string{
+		"past the library": "./sim-ioctl 4G 60",
+		// Where the kernel does not let it, it has failed as well.
+		"a mount namespace of its own": `'unshare -m sh -c "umount /etc/ld.so.preload && echo unfenced && ./tenant alloc malloc 4G hold 60"'`,
+		"a static program":             "./tenant-static alloc malloc 4G hold 60",
+	} {
+		job := l.submit(half + "-o evade." + fmt.Sprint(len(name)) + " " + command)
+		l.reach(job, "DONE|EXIT")
+		hist := l.must(t, l.home, "bhist -l "+job)
+		out, _ := os.ReadFile(filepath.Join(l.home, "evade."+fmt.Sprint(len(name))))
+		if name == "a mount namespace of its own" && !strings.Contains(string(out), "unfenced") {
+			t.Logf("%s: not to be had:\n%s", name, out)
+			continue
+		}
+		if !strings.Contains(hist, "TERM_GPU_MEMLIMIT") {
+			t.Errorf("%s: the watchdog has not ended it:\n%s\n%s", name, hist, out)
+		}
+		l.want(strings.ReplaceAll(hist, "\n                     ", ""), "Note: GPU 0", "by the driver's count")
+	}
+}
+
+// An image without the GNU C library cannot be fenced: the queue says what then.
+func TestFenceImageWithoutLibc(t *testing.T) {
+	l := newLab(t)
+	image := filepath.Join(l.home, "static.sif")
+	if out, err := exec.Command("../etc/image.sh", "--no-libc", "static", image).CombinedOutput(); err != nil {
+		t.Fatalf("make the image: %v: %s", err, out)
+	}
+	args := "-gpu fgpu=0.5 -image " + image + " "
+	state, out := l.run("-q short " + args + "echo it runs")
+	if state != "EXIT" || strings.Contains(out, "it runs\n") {
+		t.Errorf("unfenced = \"refuse\": it is %s\n%s", state, out)
+	}
+	l.want(out, "the job was not run", "no loader of glibc")
+	state, out = l.run("-q normal " + args + "echo it runs")
+	if state != "DONE" || !strings.HasPrefix(out, "it runs\n") {
+		t.Errorf("unfenced = \"watchdog\": it is %s\n%s", state, out)
+	}
+	// Who has all of a GPU has nobody to be fenced from.
+	state, out = l.run("-q short -gpu num=1 -image " + image + " echo it runs")
+	if state != "DONE" {
+		t.Errorf("a whole GPU: it is %s\n%s", state, out)
+	}
+	_, errs, code := l.try(l.home, "bsub -q short -gpu fgpu=0.5 true")
+	if code == 0 || !strings.Contains(errs, "name an image (-image)") {
+		t.Errorf("outside a container: exit %d, %s", code, errs)
+	}
+}
+
+// What the node cannot do is not the job's fault: it waits with the reason, and the node takes no more.
+func TestFenceBroken(t *testing.T) {
+	l := newLab(t)
+	library := filepath.Join(l.bin, "libfgpu.so")
+	good, err := os.ReadFile(library)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mend := func() {
+		if err := os.WriteFile(library, good, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		l.try(l.home, "badmin hopen all")
+	}
+	defer mend()
+	if err := os.WriteFile(library, []byte("no library\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	job := l.submit(half + "-o broken.out echo it runs")
+	deadline := time.Now().Add(patience)
+	for {
+		hosts := l.must(t, l.home, "bhosts -l node1")
+		why := l.must(t, l.home, "bjobs -p "+job)
+		if strings.Contains(hosts, "fence: ") && strings.Contains(why, "fence") {
+			l.want(hosts, "closed_Adm")
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the node is not marked, or the job does not say why it waits:\n%s\n%s\n%s", hosts, why, l.must(t, l.home, "bhist -l "+job))
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	l.want(l.must(t, l.home, "bjobs -noheader -o stat "+job), "PEND")
+	mend()
+	l.reach(job, "DONE")
+	out, _ := os.ReadFile(filepath.Join(l.home, "broken.out"))
+	l.want(string(out), "it runs\n")
+}
+
+// Four quarters of a GPU that want all of it get a quarter each, by launches and by graphs.
+func TestFenceShares(t *testing.T) {
+	l := newLab(t)
+	for _, way := range []string{"eager", "graph"} {
+		var jobs []string
+		for i := range 4 {
+			jobs = append(jobs, l.submit(fmt.Sprintf("%s-o share.%s.%d ./tenant greedy 12 100 %s", half, way, i, way)))
+		}
+		var counts []float64
+		total := 0.0
+		for i, job := range jobs {
+			l.reach(job, "DONE|EXIT")
+			out, err := os.ReadFile(filepath.Join(l.home, fmt.Sprintf("share.%s.%d", way, i)))
+			m := regexp.MustCompile(`greedy .* ok .*?kernels (\d+)`).FindStringSubmatch(string(out))
+			if err != nil || m == nil {
+				t.Fatalf("job %s: %v\n%s", job, err, out)
+			}
+			n, _ := strconv.ParseFloat(m[1], 64)
+			counts, total = append(counts, n), total+n
+		}
+		for i, n := range counts {
+			t.Logf("%s: tenant %d ran %.1f %% of all kernels", way, i, 100*n/total)
+			if share := n / total; share < 0.225 || share > 0.275 {
+				t.Errorf("%s: tenant %d got %.1f %% of the GPU's work, want 25 %% within a tenth", way, i, 100*share)
+			}
+		}
+	}
+}
+
+// A GPU that falls off the bus while jobs run closes its node, and what runs is not hurt by noded.
+func TestFenceLostGPU(t *testing.T) {
+	l := newLab(t)
+	job := l.submit(half + "-o lost.out './tenant info hold 600'")
+	l.reach(job, "RUN")
+	mark := filepath.Join(l.dir, "node1", "gpus", "gpu0.lost")
+	if err := os.WriteFile(mark, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = os.Remove(mark)
+		for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+			l.try(l.home, "badmin hopen node1")
+			if out, _, _ := l.try(l.home, "bhosts -w node1"); strings.Contains(out, " ok ") {
+				return
+			}
+		}
+	}()
+	for deadline := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
+		out := l.must(t, l.home, "bhosts -l node1")
+		if strings.Contains(out, "GPU no longer answers") {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the node is not closed:\n%s", out)
+		}
+	}
+	l.want(l.must(t, l.home, "bjobs -noheader -o stat "+job), "RUN")
+}
