@@ -55,7 +55,7 @@ if [[ $libc == yes ]]; then
     [[ -n $loader && -n $cfile ]] || die "this machine's C library was not found (ldd /bin/sh); --no-libc leaves it out"
     mkdir -p "$root${loader%/*}" "$root${cfile%/*}"
     cp -L "$loader" "$root$loader"
-    for part in libc.so.6 libm.so.6 libdl.so.2 libpthread.so.0 librt.so.1; do
+    for part in libc.so.6 libm.so.6 libdl.so.2 libpthread.so.0 librt.so.1 "${loader##*/}"; do
         [[ -e ${cfile%/*}/$part ]] && cp -L "${cfile%/*}/$part" "$root${cfile%/*}/$part"
     done
     chmod -R u+w,a+rX "$root/lib"*

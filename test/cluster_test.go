@@ -187,7 +187,7 @@ func (c *cluster) programs() error {
 }
 
 // fencePrograms are the fence's own, the simulated driver's, and what the tests run on it.
-var fencePrograms = []string{"fgpu-smi", "libfgpu.so", "fence-probe", "tenant", "tenant-static", "simdriver/libnvidia-ml.so.1",
+var fencePrograms = []string{"fgpu-smi", "libfgpu.so", "fence-probe", "tenant", "simdriver/libnvidia-ml.so.1",
 	"simdriver/libcuda.so.1", "simdriver/sim-ioctl"}
 
 func (c *cluster) build() error {

@@ -28,7 +28,7 @@ type fence struct {
 }
 
 const (
-	simulatedContext = 1 << 20 // bytes: small, so that 200 of them fit
+	simulatedContext = 1 << 20 // bytes of a context (FAIRSLICE_SIM_CONTEXT): small, so that 200 of them fit
 	fenceRounds      = 5       // of each latency; the median is printed
 	shareSeconds     = 2       // for each share that is measured
 	shareBlocks      = 500     // half a millisecond of the simulated device
@@ -51,7 +51,7 @@ func benchFence(ctx context.Context, to io.Writer, bin string) (err error) {
 	if f.Env, err = simdriver.Env("1x8GiB", "bench"); err != nil {
 		return err
 	}
-	f.Env = append(f.Env, simdriver.StateVar+"="+f.work, fmt.Sprintf("FAIRSLICE_SIM_CONTEXT=%d", simulatedContext))
+	f.Env = append(f.Env, simdriver.StateVar+"="+f.work, "FAIRSLICE_SIM_CONTEXT=1MiB")
 	if f.uuid, err = f.UUID(ctx); err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"syscall"
 	"testing"
 
 	"fairslice/nodes"
@@ -63,7 +62,7 @@ func TestProgramsAreHeldToTheirSlices(t *testing.T) {
 	if got := half.ask("sync") + " " + quarter.ask("sync"); got != "810 0" {
 		t.Errorf("after the end of one: %s", got)
 	}
-	syscall.Kill(d.State().Pid, syscall.SIGKILL)
+	kill(t, d)
 	if _, err := d.Await(t.Context(), func(s State) bool { return s.Ready && s.Restarts == 1 }); err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -252,20 +251,29 @@ func (d *Daemon) find(ctx context.Context) (*running, error) {
 	if err != nil {
 		return nil, err
 	}
-	path := filepath.Join(d.config.PipeDir, pidFile)
-	text, err := os.ReadFile(path)
+	pid, err := d.readPid()
 	if err != nil {
 		return nil, fmt.Errorf("MPS of GPU %s: a daemon answers, but which: %w", d.config.UUID, err)
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil || pid <= 0 {
-		return nil, fmt.Errorf("MPS of GPU %s: a daemon answers, but which: %s has %q: want a process id", d.config.UUID, path, clip(string(text)))
 	}
 	ended, err := whenEnded(pid)
 	if err != nil {
 		return nil, fmt.Errorf("MPS of GPU %s: watch daemon %d: %w", d.config.UUID, pid, err)
 	}
 	return &running{pid, true, ended}, nil
+}
+
+// readPid tells which daemon has the pipe directory.
+func (d *Daemon) readPid() (int, error) {
+	path := filepath.Join(d.config.PipeDir, pidFile)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return 0, err
+	}
+	pids, err := ParsePids(string(text))
+	if err != nil || len(pids) != 1 {
+		return 0, fmt.Errorf("%s has %q: want a process id", path, clip(string(text)))
+	}
+	return pids[0], nil
 }
 
 // whenEnded watches a process that is not a child.
@@ -314,22 +322,24 @@ func (d *Daemon) launch(ctx context.Context) (*running, error) {
 	}()
 	ctx, cancel := context.WithTimeout(ctx, d.config.Patience)
 	defer cancel()
-	if err := d.untilReady(ctx, ended); err != nil {
+	if err := d.untilReady(ctx, cmd.Process.Pid, ended); err != nil {
 		cmd.Process.Kill()
 		return nil, fmt.Errorf("MPS of GPU %s: %s -f: %w (see %s)", d.config.UUID, d.config.Binary, err, d.config.LogDir)
 	}
 	return &running{pid: cmd.Process.Pid, ended: ended}, nil
 }
 
-// untilReady asks until the daemon answers, for it tells nobody when it is ready.
-func (d *Daemon) untilReady(ctx context.Context, ended chan error) error {
+// untilReady asks until the daemon pid answers, for it tells nobody when it is ready.
+func (d *Daemon) untilReady(ctx context.Context, pid int, ended chan error) error {
 	const between = 20 * time.Millisecond
 	for {
 		_, err := d.serverList(ctx)
 		if err == nil {
-			break
-		}
-		if !errors.Is(err, ErrNoDaemon) && ctx.Err() == nil {
+			// Who answers may still be the one before, whose place ours then cannot take.
+			if now, err := d.readPid(); err == nil && now == pid {
+				break
+			}
+		} else if !errors.Is(err, ErrNoDaemon) && ctx.Err() == nil {
 			return err
 		}
 		select {

@@ -73,6 +73,16 @@ func start(t *testing.T, c Config) *Daemon {
 	return d
 }
 
+// kill ends the control daemon as nothing else does. (Process 0 would be all of this test.)
+func kill(t *testing.T, d *Daemon) {
+	t.Helper()
+	pid := d.State().Pid
+	if pid <= 0 {
+		t.Fatalf("no daemon to kill: %+v", d.State())
+	}
+	syscall.Kill(pid, syscall.SIGKILL)
+}
+
 // process is a running client.
 type process struct {
 	t     *testing.T
@@ -193,7 +203,7 @@ func TestADaemonsLimitIsAboveItsClients(t *testing.T) {
 		}
 	}
 	check("first")
-	syscall.Kill(d.State().Pid, syscall.SIGKILL)
+	kill(t, d)
 	if _, err := d.Await(t.Context(), func(s State) bool { return s.Ready && s.Restarts == 1 }); err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +219,7 @@ func TestADaemonThatDiesIsStartedAgain(t *testing.T) {
 		t.Fatalf("attached: %s", got)
 	}
 	for n := 1; n <= 3; n++ {
-		syscall.Kill(d.State().Pid, syscall.SIGKILL)
+		kill(t, d)
 		after, err := d.Await(t.Context(), func(s State) bool { return s.Ready && s.Restarts == n })
 		if err != nil || after.Pid == before.Pid {
 			t.Fatalf("%+v, %v", after, err)
@@ -336,7 +346,7 @@ func TestWithoutADaemon(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.Leave()
-	syscall.Kill(d.State().Pid, syscall.SIGKILL) // it leaves its socket behind
+	kill(t, d) // it leaves its socket behind
 	if why := <-mustEnd(t, d); why == nil {
 		t.Error("it has not ended")
 	}
@@ -377,7 +387,7 @@ func TestADaemonThatIsThereIsAdopted(t *testing.T) {
 	if got := p.check(); got != "0" {
 		t.Errorf("the client sees %s", got)
 	}
-	syscall.Kill(second.State().Pid, syscall.SIGKILL)
+	kill(t, second)
 	if s, err := second.Await(t.Context(), func(s State) bool { return s.Ready && s.Restarts == 1 }); err != nil || s.Adopted {
 		t.Errorf("%+v, %v", s, err)
 	}

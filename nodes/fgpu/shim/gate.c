@@ -3,7 +3,7 @@
 // The gate: kernels start only in the job's window of each frame, which noded sets (region.h: frame_us, frame_start, phase, open).
 //
 // Launches are asynchronous: what was queued in the window may run beyond it. So
-//   - at most about 2 ms of work is queued at a time: after every `batch` launches on a stream an event is recorded and
+//   - at most about 2.5 ms of work is queued at a time: after every `batch` launches on a stream an event is recorded and
 //     the one before it waited for. batch doubles while that is quick and halves when it is slow; a kernel that takes longer than that
 //     is waited for by itself;
 //   - when the window has closed, the next launch waits for what its stream still runs and compares clocks. Time beyond the
@@ -18,7 +18,8 @@
 
 #define MS 1000000ull
 #define FULL 10000u        // open, share: no throttle
-#define AHEAD (1 * MS)     // device time of one batch; two are in flight
+#define AHEAD (5 * MS / 4) // device time of one batch; two are in flight
+#define LATEST (5 * MS)    // that a window's beginning is put off for a program that wakes late
 #define GIVE_UP (2000 * MS)
 enum { LARGEST = 2048 };
 
@@ -88,8 +89,9 @@ static void overran(struct gate_state *g, uint64_t when) {
 		g->finished = when;
 }
 
-// look decides about the window of now, once for each window. It returns when to look again; 0: launches pass.
-static uint64_t look(struct gate_state *g, const struct fgpu_device *dev, uint64_t now) {
+// look decides about the window of now, once for each window. It returns when to look again; 0: launches pass. awaited is the beginning that
+// the caller has slept for: a window begins for it when it wakes, for that it was late is this machine's doing.
+static uint64_t look(struct gate_state *g, const struct fgpu_device *dev, uint64_t now, uint64_t awaited) {
 	struct frame f = frame_at(dev, now);
 	uint64_t grant = f.end - f.start;
 	if (f.start > g->window || f.start + f.length < g->window) {
@@ -102,8 +104,11 @@ static uint64_t look(struct gate_state *g, const struct fgpu_device *dev, uint64
 			g->debt -= grant;
 			g->until = f.start;
 		} else {
-			uint64_t from = g->finished > f.start ? g->finished : f.start, until = from + grant - g->debt;
-			g->until = until < f.end ? until : f.end;
+			uint64_t late = awaited == f.start ? now - f.start : 0;
+			if (late > grant / 2 || late > LATEST)
+				late = grant / 2 < LATEST ? grant / 2 : LATEST;
+			uint64_t begin = f.start + late, from = g->finished > begin ? g->finished : begin, until = from + grant - g->debt;
+			g->until = until < f.end + late ? until : f.end + late;
 			g->debt = 0;
 		}
 		g->charged = g->until > now ? g->until : now;
@@ -158,10 +163,10 @@ static void boundary(struct gate_state *g, struct tracker *t, CUstream stream, b
 	t->pending[wanted] = !over;
 	t->turn = (uint8_t)before;
 	t->count = all ? 0 : 1; // the launch that brought us here
+	if (waited) // our work ran until now
+		overran(g, end);
 	if (all) {
 		t->boundary = 0;
-		if (waited)
-			overran(g, end);
 	} else {
 		uint64_t took = t->boundary ? end - t->boundary : 0;
 		t->boundary = end;
@@ -213,6 +218,7 @@ __attribute__((noinline)) static CUresult wait_turn(unsigned d, CUstream stream,
 	struct gate_state *g = &process()->gate[d];
 	const struct fgpu_device *dev = device(d);
 	bool counted = false, asked = false;
+	uint64_t awaited = 0;
 	while (__atomic_load_n(&dev->open, __ATOMIC_RELAXED) < FULL) {
 		uint64_t now = clock_now();
 		lock(&g->lock);
@@ -254,9 +260,9 @@ __attribute__((noinline)) static CUresult wait_turn(unsigned d, CUstream stream,
 			counted = false;
 			wait_for(d, g, now + MS, now);
 		} else {
-			uint64_t again = look(g, dev, now);
+			uint64_t again = look(g, dev, now, awaited);
 			if (again)
-				wait_for(d, g, again, now);
+				wait_for(d, g, awaited = again, now);
 			else
 				unlock(&g->lock);
 		}

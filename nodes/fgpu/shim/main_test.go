@@ -46,6 +46,24 @@ var build = sync.OnceValue(func() error {
 	return os.Symlink("stub.so", filepath.Join(built, "libcuda.so.1"))
 })
 
+// buildJob makes the simulated driver, in its folder sim, and the program that uses it (testdata/job.c).
+var buildJob = sync.OnceValue(func() error {
+	if err := build(); err != nil {
+		return err
+	}
+	sim := filepath.Join(built, "sim")
+	cmd := exec.Command("sh", "../simdriver/build.sh")
+	cmd.Env = append(os.Environ(), "OUT="+sim)
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("the simulated driver's build.sh: %w\n%s", err, text)
+	}
+	args := strings.Fields("-std=gnu11 -O1 -Wall -Wextra -Werror -o " + filepath.Join(built, "job") + " testdata/job.c -L" + sim + " -l:libcuda.so.1 -lpthread -ldl")
+	if text, err := exec.Command("cc", args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("compile job: %w\n%s", err, text)
+	}
+	return nil
+})
+
 // programs are what is compiled from testdata, with its arguments. The stub is a driver of a few functions, in stub.c.
 var programs = map[string][]string{
 	"region":  {"testdata/region.c"},
@@ -65,11 +83,11 @@ func library(t *testing.T, name string) string {
 // stubUUID is how the stub's only device is named.
 const stubUUID = "GPU-00000000-0000-0000-0000-000000000000"
 
-// region makes the files of a slice of one device and returns their directory.
-func region(t *testing.T, uuid string, limit, context int64, share int) string {
+// region makes the files of a slice of one device and returns their directory. share and phase are in 1/100 percent.
+func region(t *testing.T, uuid string, limit, context int64, share, phase int) string {
 	t.Helper()
 	dir := t.TempDir()
-	text, err := exec.Command(library(t, "region"), dir, uuid, strconv.FormatInt(limit, 10), strconv.FormatInt(context, 10), strconv.Itoa(share)).CombinedOutput()
+	text, err := exec.Command(library(t, "region"), dir, uuid, strconv.FormatInt(limit, 10), strconv.FormatInt(context, 10), strconv.Itoa(share), strconv.Itoa(phase)).CombinedOutput()
 	if err != nil {
 		t.Fatalf("make a region: %v\n%s", err, text)
 	}

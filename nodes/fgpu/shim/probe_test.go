@@ -10,7 +10,7 @@ import (
 )
 
 func TestProbe(t *testing.T) {
-	out, errors := run(t, fenced(t, region(t, stubUUID, 1<<30, 0, 10000), nil, library(t, "fence-probe")), 0)
+	out, errors := run(t, fenced(t, region(t, stubUUID, 1<<30, 0, 10000, 0), nil, library(t, "fence-probe")), 0)
 	if out+errors != "" {
 		t.Errorf("a fence that stands: %q", out+errors)
 	}
@@ -19,7 +19,7 @@ func TestProbe(t *testing.T) {
 		t.Errorf("without the library: %q", out)
 	}
 	// A library in front of ours, as a tenant may preload one.
-	cmd := fenced(t, region(t, stubUUID, 1<<30, 0, 10000), nil, library(t, "fence-probe"))
+	cmd := fenced(t, region(t, stubUUID, 1<<30, 0, 10000, 0), nil, library(t, "fence-probe"))
 	cmd.Env[1] = "LD_PRELOAD=" + library(t, "stub.so") + ":" + library(t, "libfgpu.so")
 	out, _ = run(t, cmd, 1)
 	if !strings.Contains(out, "another library stands before libfgpu.so") {
@@ -100,7 +100,7 @@ func TestBadRegions(t *testing.T) {
 		}, "slice does not belong to noded"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			dir := region(t, stubUUID, 1<<30, 0, 10000)
+			dir := region(t, stubUUID, 1<<30, 0, 10000, 0)
 			c.spoil(t, dir)
 			out, errors := run(t, fenced(t, dir, nil, library(t, "fence-probe")), 1)
 			if !strings.Contains(errors, c.says) || strings.Count(errors, "\n") != 1 {

@@ -273,7 +273,7 @@ static struct sum sum(unsigned d, const struct fgpu_slot *own, const struct dead
 	for (uint32_t i = 0, n = slots_used(); i < n; i++) {
 		struct fgpu_slot *o = &usage->slot[i];
 		uint64_t key = __atomic_load_n(&o->key, __ATOMIC_ACQUIRE);
-		if (!key || (without && without->n && among(without, key)))
+		if (o != own && (!key || among(without, key))) // our own counts whatever is written there
 			continue;
 		uint64_t open = __atomic_load_n(&o->claim, __ATOMIC_SEQ_CST);
 		uint64_t used = __atomic_load_n(&o->used[d], __ATOMIC_SEQ_CST);
@@ -303,7 +303,7 @@ static bool fits(unsigned d, uint64_t bytes) { return plus(bytes, untracked(d)) 
 uint64_t held(unsigned d) {
 	struct dead_list without;
 	find_dead(d, process()->slot, &without);
-	return plus(sum(d, NULL, &without).all, untracked(d));
+	return plus(sum(d, process()->slot, &without).all, untracked(d));
 }
 
 // ---- claims ----

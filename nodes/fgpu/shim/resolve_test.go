@@ -9,7 +9,7 @@ import (
 // Whatever way a program takes to find a function, it gets ours where we have one, the driver's own where not, and none where the
 // driver has none, or has one that could not be counted.
 func TestEveryWayToFindAFunction(t *testing.T) {
-	dir := region(t, stubUUID, 1<<30, 0, 10000)
+	dir := region(t, stubUUID, 1<<30, 0, 10000, 0)
 	find := func(stub string) []string {
 		cmd := fenced(t, dir, []string{"LD_LIBRARY_PATH=" + built, "STUB=" + stub}, library(t, "finds"))
 		cmd.Env[1] += ":" + library(t, "next.so")

@@ -10,7 +10,7 @@
 #define load(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)
 #define store(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
 
-#define ONE (1u << 20) // a rate: the whole GPU
+#define ONE (1u << 30) // a rate: the whole GPU
 #define CHECK_EVERY 20000000 // ns between looks whether those with work are alive
 
 uint64_t ledger_now(void)
@@ -88,7 +88,7 @@ static void share(struct busy *b, unsigned n)
 static uint64_t shortest(const struct busy *b, unsigned n, uint64_t step)
 {
 	for (unsigned i = 0; i < n; i++) {
-		uint64_t need = (uint64_t)((((unsigned __int128)b[i].backlog << 20) + b[i].rate - 1) / b[i].rate);
+		uint64_t need = (uint64_t)((((unsigned __int128)b[i].backlog << 30) + b[i].rate - 1) / b[i].rate);
 		if (need < step)
 			step = need;
 	}
@@ -120,7 +120,7 @@ void ledger_advance(struct ledger_gpu *g, uint64_t now)
 		step = shortest(b, n, now - at);
 		for (unsigned i = 0; i < n; i++) {
 			unsigned __int128 credit = (unsigned __int128)step * b[i].rate + b[i].slot->fraction;
-			uint64_t work = (uint64_t)(credit >> 20);
+			uint64_t work = (uint64_t)(credit >> 30);
 			b[i].slot->fraction = (uint64_t)credit & (ONE - 1);
 			if (work >= b[i].backlog) {
 				work = b[i].backlog;

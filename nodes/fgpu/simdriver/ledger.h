@@ -39,10 +39,10 @@ struct ledger_slot {
 	uint64_t horizon; // atomic: until then the queued work lasts for certain
 	uint32_t cap;     // atomic: the most of the GPU this process is served, in 1/100 percent
 	uint32_t instance; // number of the MIG GPU instance it uses; 0: the whole GPU
-	uint64_t fraction; // of a nanosecond of work served, in 1/2^20
+	uint64_t fraction; // of a nanosecond of work served, in 1/2^30
 	uint64_t buckets; // the number of the next step of the clock to be written into bucket[]
 	uint64_t runs;    // ever written into run[]
-	uint64_t rate;    // of the last run, in 1/2^20 of the GPU
+	uint64_t rate;    // of the last run, in 1/2^30 of the GPU
 	uint64_t reserved[6];
 	uint64_t bucket[LEDGER_BUCKETS];
 	struct ledger_run run[LEDGER_RUNS];

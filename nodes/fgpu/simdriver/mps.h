@@ -20,7 +20,7 @@
 //   attach        "ok PERCENT DEVICE=MIB DEVICE=MIB..." or "error CODE"; the client then keeps the connection as long as
 //                 it lives. Where another user's server is active, the answer waits for its clients to end.
 //                 Later the daemon may send one letter: F (fault of some client), T (terminated). Its end is the server's.
-//   a command     the answer's text, and the end of the connection
+//   a command     the answer's text and a NUL, and the end of the connection
 #define SIM_MPS_SOCKET "simulated-control" // not the real name: the two must never talk to each other
 #define SIM_MPS_DIRECTORY "/tmp/nvidia-mps" // the default
 

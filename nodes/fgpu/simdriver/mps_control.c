@@ -376,15 +376,16 @@ static int hear(struct connection *c)
 		return admit(c);
 	// As with the real one: a socket that everyone can reach is for clients; commands are for the owner.
 	if (c->uid != 0 && c->uid != geteuid()) {
-		dprintf(c->fd, "Permission denied\n");
+		static const char denied[] = "Permission denied\n"; // with its NUL
+		(void)!send(c->fd, denied, sizeof denied, MSG_NOSIGNAL);
 		return 0;
 	}
 	note("Command %s from process %d", c->line, c->pid);
 	if ((out = open_memstream(&answer, &size))) {
 		command(out, c->line);
-		fclose(out);
-		for (size_t sent = 0; sent < size; sent += (size_t)got)
-			if ((got = send(c->fd, answer + sent, size - sent, MSG_NOSIGNAL)) < 0)
+		fclose(out); // size is without the NUL behind it, which is sent, too: it says that the answer is whole
+		for (size_t sent = 0; sent <= size; sent += (size_t)got)
+			if ((got = send(c->fd, answer + sent, size + 1 - sent, MSG_NOSIGNAL)) < 0)
 				break;
 		free(answer);
 	}
@@ -509,29 +510,35 @@ static int daemon_main(int background)
 
 // ---- the program that sends commands ----
 
+// Sends one command and prints the answer. Returns 0, or -1 where no daemon gives a whole one: a connection that just
+// ends is one to a daemon that has died.
+static int send_command(int dir, const char *line)
+{
+	char answer[4096];
+	ssize_t got;
+	int fd = dir < 0 ? -1 : socket_at(dir, connect), whole = 0;
+	if (fd < 0)
+		return -1;
+	if (send(fd, line, strlen(line), MSG_NOSIGNAL) == (ssize_t)strlen(line))
+		while (!whole && (got = read(fd, answer, sizeof answer)) > 0) {
+			whole = answer[got - 1] == 0;
+			fwrite(answer, 1, (size_t)(got - whole), stdout);
+		}
+	close(fd);
+	return whole ? 0 : -1;
+}
+
 static int client_main(void)
 {
-	char line[256], answer[4096];
+	char line[256];
 	int dir = open_directory();
 	while (fgets(line, sizeof line, stdin)) {
-		ssize_t got;
-		int fd;
 		if (!strchr(line, '\n'))
 			strcat(line, strlen(line) + 1 < sizeof line ? "\n" : "");
-		if (line[strspn(line, " \t\n")] == 0)
-			continue;
-		fd = dir < 0 ? -1 : socket_at(dir, connect);
-		if (fd < 0) {
+		if (line[strspn(line, " \t\n")] && send_command(dir, line) != 0) {
 			printf("Cannot find MPS control daemon process\n");
 			return 1;
 		}
-		if (send(fd, line, strlen(line), MSG_NOSIGNAL) < 0) {
-			close(fd);
-			return 1;
-		}
-		while ((got = read(fd, answer, sizeof answer)) > 0)
-			fwrite(answer, 1, (size_t)got, stdout);
-		close(fd);
 	}
 	return 0;
 }

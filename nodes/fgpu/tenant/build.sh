@@ -1,7 +1,6 @@
 #!/bin/sh
-# Builds the tenant into the directory $OUT: tenant, tenant-linked (linked with libcuda.so.1, as via=link needs), tenant-plugin.so
-# (for via=plugin) and, where a static C library is installed, tenant-static, which no preloading reaches. Needs only a C compiler ($CC, default
-# cc) and the headers in ../abi ($ABI): no CUDA.
+# Builds the tenant into the directory $OUT: tenant, tenant-linked (linked with libcuda.so.1, as via=link needs) and
+# tenant-plugin.so (for via=plugin). Needs only a C compiler ($CC, default cc) and the headers in ../abi ($ABI): no CUDA.
 set -eu
 cd "$(dirname "$0")"
 OUT=${OUT:-../../../out}
@@ -28,8 +27,3 @@ $CC -w -shared -fPIC -I. -Wl,-soname,libcuda.so.1 -o "$work/lib/libcuda.so" "$wo
 compile tenant-linked -DTENANT_LINKED linked.c -L"$work/lib" -Wl,--no-as-needed -lcuda
 $CC -std=gnu11 -O2 -Wall -Wextra -Werror -I. -I"$ABI" -shared -fPIC -o "$OUT/tenant-plugin.so.$$" linked.c -L"$work/lib" -Wl,--no-as-needed -lcuda
 mv -f "$OUT/tenant-plugin.so.$$" "$OUT/tenant-plugin.so"
-
-# The linker's warning that dlopen needs the same C library at run time is the point here, not a mistake.
-if compile tenant-static -static 2>"$work/static"; then :; else
-	echo "tenant-static is not built: no static C library ($(head -n 1 "$work/static"))" >&2
-fi

@@ -1,6 +1,7 @@
 package tenant_test
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -156,7 +157,7 @@ func TestKilledInTheMiddleOfAnAllocation(t *testing.T) {
 }
 
 func Test200ProcessesAttachAtOnce(t *testing.T) {
-	m := machine(t, fmt.Sprint("FAIRSLICE_SIM_CONTEXT=", mib))
+	m := machine(t, "FAIRSLICE_SIM_CONTEXT=1MiB")
 	r := sliceOf(t, m, tenant.Slice{Memory: gib, Share: 10_000, Context: mib})
 	l := find(t, do(t, m, r.Dir(), "spawn", "200", "1M"), "spawn")
 	if l.Number("good") != 200 {
@@ -171,8 +172,8 @@ func Test200ProcessesAttachAtOnce(t *testing.T) {
 func Test64ThreadsRaceAtTheLimit(t *testing.T) {
 	m := machine(t)
 	r := slice(t, m, gib, 10_000)
-	// 64 threads want up to 16 times 2 MiB each: twice what there is.
-	l := find(t, do(t, m, r.Dir(), "threads", "64", "1000", "2M"), "threads")
+	// 64 threads want up to 16 times 16 MiB each: sixteen times what there is.
+	l := find(t, do(t, m, r.Dir(), "threads", "64", "1000", "16M"), "threads")
 	if l.Number("over") != 0 || l.Number("granted") == 0 {
 		t.Error(l)
 	}
@@ -396,39 +397,13 @@ func TestABadRegionGivesNothing(t *testing.T) {
 	}
 }
 
-// A program that holds its own C library and its own way to the driver is not reached by the shim. What it holds is seen all the
-// same, by its process id: that is what the watchdog ends it for.
-func TestAStaticProgramIsSeenByTheDriver(t *testing.T) {
-	m := machine(t)
-	if _, err := os.Stat(filepath.Join(built, tenant.Static)); err != nil {
-		t.Skip("no static C library here")
-	}
-	r := slice(t, m, gib, 10_000)
-	cmd := m.Other(t.Context(), tenant.Static, r.Dir(), "maps", "alloc", "malloc", "2G", "wait")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	outsideTheShim(t, m, r, cmd, "waiting")
-	in.Close()
-	_ = cmd.Wait()
-}
-
-// sim-ioctl allocates by the simulated driver's equivalent of the kernel's interface, without libcuda.
+// A program that is linked statically and talks to the kernel's driver by itself is not reached by the shim. What it holds is
+// seen all the same, by its process id: that is what the watchdog ends it for. sim-ioctl is such a one for the simulated driver.
 func TestAProgramWithoutLibcudaIsSeenByTheDriver(t *testing.T) {
 	m := machine(t)
 	r := slice(t, m, gib, 10_000)
 	cmd := exec.CommandContext(t.Context(), filepath.Join(m.Driver, "sim-ioctl"), fmt.Sprint(2*gib), "60")
 	cmd.Env = append(m.Command(t.Context(), r.Dir()).Env, "LC_ALL=C")
-	outsideTheShim(t, m, r, cmd, "")
-	_ = cmd.Process.Kill()
-	_ = cmd.Wait()
-}
-
-// outsideTheShim starts a command that takes 2 GiB of a slice of 1 GiB, waits for the line of its output that begins so, and
-// checks who sees it: not the region, but the driver, and so the watchdog.
-func outsideTheShim(t *testing.T, m *tenant.Machine, r *fgpu.Region, cmd *exec.Cmd, until string) {
-	t.Helper()
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -436,8 +411,13 @@ func outsideTheShim(t *testing.T, m *tenant.Machine, r *fgpu.Region, cmd *exec.C
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	hear(t, out, until)
+	defer func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}()
+	if l, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatalf("%q: %v", l, err)
+	}
 	if u := settle(t, r); u.Held != 0 {
 		t.Errorf("the shim saw it: %+v", u)
 	}
@@ -450,6 +430,11 @@ func outsideTheShim(t *testing.T, m *tenant.Machine, r *fgpu.Region, cmd *exec.C
 
 func TestAVersionThatTheDriverLacksIsMissing(t *testing.T) {
 	m := machine(t, "FAIRSLICE_SIM_CUDA=11030")
+	t.Setenv("SIM_CUDA", "11030") // and its libcuda exports nothing younger
+	m.Driver = filepath.Join(open(t), "simdriver")
+	if err := simdriver.Build(t.Context(), m.Driver); err != nil {
+		t.Fatal(err)
+	}
 	r := slice(t, m, gib, 10_000)
 	if _, err := m.Run(t.Context(), r.Dir(), "via=gpa2", "fill", "malloc"); err == nil {
 		t.Error("cuGetProcAddress_v2 is found in CUDA 11.3")
@@ -502,8 +487,8 @@ func TestCaptureIsNotGated(t *testing.T) {
 	}
 	u := settle(t, r)
 	// The graph's launch may wait, for a frame; the 50000 that were only recorded may not.
-	if u.Throttled > 5*fgpu.DefaultFrame || u.Launches != 50_000 {
-		t.Errorf("%+v: want 50000 launches, counted when the graph ran", u)
+	if u.Throttled > 5*fgpu.DefaultFrame || u.Launches < 50_000 {
+		t.Errorf("%+v: want 50000 launches, the graph's", u)
 	}
 }
 

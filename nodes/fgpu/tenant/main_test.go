@@ -1,14 +1,11 @@
 package tenant_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 
@@ -170,16 +167,4 @@ func settle(t *testing.T, r *fgpu.Region) fgpu.DeviceUsage {
 		t.Fatal(err)
 	}
 	return u[0]
-}
-
-// hear reads lines until one begins so.
-func hear(t *testing.T, from io.Reader, begins string) {
-	t.Helper()
-	lines := bufio.NewScanner(from)
-	for lines.Scan() {
-		if strings.HasPrefix(lines.Text(), begins) {
-			return
-		}
-	}
-	t.Fatalf("no line %q", begins)
 }

@@ -154,3 +154,28 @@ func TestASliceAboveTheCardGetsTheCard(t *testing.T) {
 		t.Error(l)
 	}
 }
+
+// What an array takes is for the driver to choose, and it does not tell: of shapes that are no whole tiles the shim charges what
+// they can take at most, never less than they do.
+func TestArraysOfOddShapesAreChargedEnough(t *testing.T) {
+	m := machine(t)
+	r := slice(t, m, gib, 10_000)
+	k := talk(t, m, r.Dir())
+	for _, bytes := range []int64{1, 4, 11676, 65536, 65540, 3 * 65536, 5*mib + 4} {
+		for _, family := range []string{"array", "mipmap"} {
+			if l := tell(t, k, fmt.Sprintf("alloc %s %d", family, bytes)); !l.Has("ok") {
+				t.Fatal(l)
+			}
+			driver, _ := ledger(t, m)
+			if u := settle(t, r); u.Held < driver {
+				t.Errorf("%s of %d bytes: slots %d, driver %d", family, bytes, u.Held, driver)
+			}
+		}
+	}
+	if l := tell(t, k, "free all"); !l.Has("ok") {
+		t.Error(l)
+	}
+	if u := settle(t, r); u.Held != contextFee {
+		t.Errorf("after all are freed: %+v", u)
+	}
+}

@@ -21,12 +21,11 @@ import (
 //go:embed build.sh *.c *.h
 var sources embed.FS
 
-// The programs that Build makes. Linked is linked with libcuda.so.1, as via=link needs; Static holds its own C library, so
-// that nothing is preloaded into it: it is there only where a static C library is installed.
+// The programs that Build makes. Linked is linked with libcuda.so.1, as via=link needs. Beside them lies the plug-in that
+// via=plugin opens.
 const (
 	Program = "tenant"
 	Linked  = "tenant-linked"
-	Static  = "tenant-static"
 )
 
 // Build compiles the programs into outDir (made if missing) with the C compiler $CC, default cc. No CUDA is needed.

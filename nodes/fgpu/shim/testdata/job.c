@@ -1,5 +1,6 @@
 // A job on a simulated GPU for the tests of the shim: does its words one after another and prints a line for each.
 //
+//   uuid                the name of the first GPU
 //   context             makes a context                      info           free and total, by CUDA and by NVML
 //   alloc N             allocates N bytes                    free           frees the oldest
 //   race T N            T threads allocate N bytes each time until they are refused; prints how many were given
@@ -181,7 +182,15 @@ int main(int argc, char **argv) {
 	for (int i = 1; i < argc; i++) {
 		const char *w = argv[i];
 		long a = i + 1 < argc ? atol(argv[i + 1]) : 0, b = i + 2 < argc ? atol(argv[i + 2]) : 0;
-		if (!strcmp(w, "context")) {
+		if (!strcmp(w, "uuid")) {
+			CUuuid u;
+			must(cuInit(0), "cuInit");
+			must(cuDeviceGetUuid_v2(&u, 0), "uuid");
+			printf("GPU-");
+			for (int k = 0; k < 16; k++)
+				printf("%s%02x", k == 4 || k == 6 || k == 8 || k == 10 ? "-" : "", (unsigned char)u.bytes[k]);
+			puts("");
+		} else if (!strcmp(w, "context")) {
 			make_context();
 			puts("context made");
 		} else if (!strcmp(w, "info")) {

@@ -1,4 +1,4 @@
-// Makes the two files of a slice in a directory, for tests: region DIR UUID LIMIT CONTEXT SHARE
+// Makes the two files of a slice in a directory, for tests: region DIR UUID LIMIT CONTEXT SHARE PHASE
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,8 +21,8 @@ static int put(const char *dir, const char *name, const void *content, size_t si
 int main(int argc, char **argv) {
 	static struct fgpu_slice s;
 	static struct fgpu_usage u;
-	if (argc != 6)
-		return fprintf(stderr, "usage: region DIR UUID LIMIT CONTEXT SHARE\n"), 2;
+	if (argc != 7)
+		return fprintf(stderr, "usage: region DIR UUID LIMIT CONTEXT SHARE PHASE\n"), 2;
 	memcpy(s.magic, FGPU_SLICE_MAGIC, 8);
 	s.version = FGPU_VERSION;
 	s.size = sizeof s;
@@ -34,6 +34,7 @@ int main(int argc, char **argv) {
 	s.device[0].physical_bytes = 8ull << 30;
 	s.device[0].context_bytes = strtoull(argv[4], NULL, 10);
 	s.device[0].share = s.device[0].open = (uint32_t)strtoul(argv[5], NULL, 10);
+	s.device[0].phase = (uint32_t)strtoul(argv[6], NULL, 10);
 	s.device[0].mode = 1;
 	memcpy(u.magic, FGPU_USAGE_MAGIC, 8);
 	u.version = FGPU_VERSION;
