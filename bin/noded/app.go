@@ -75,7 +75,7 @@ func run(ctx context.Context, cfg *etc.Config, stopJobs bool, log *slog.Logger) 
 	if err != nil {
 		return err
 	}
-	defer f.leave()
+	defer f.end(stopJobs, log)
 	// The connection outlives ctx by the end of the jobs, where that is asked for.
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()

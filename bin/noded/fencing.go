@@ -114,10 +114,16 @@ func fileExists(path string) bool {
 	return err == nil
 }
 
-// leave lets the MPS daemons run on for their clients.
-func (f *fencing) leave() {
+// end lets the MPS daemons run on for their clients, or quits them where noded's end is that of its jobs.
+func (f *fencing) end(quit bool, log *slog.Logger) {
+	ctx, cancel := context.WithTimeout(context.Background(), jobsEndWithin)
+	defer cancel()
 	for _, d := range f.daemons {
-		d.Leave()
+		if !quit {
+			d.Leave()
+		} else if err := d.Quit(ctx); err != nil {
+			log.Warn("MPS does not end", "error", err)
+		}
 	}
 }
 

@@ -218,7 +218,7 @@ func (f *fence) shares() error {
 				if err != nil {
 					return err
 				}
-				part := float64(got) / float64(whole[0])
+				part := got / whole[0]
 				want := float64(share) / fgpu.Whole
 				fmt.Fprintf(w, "%.1f\t%+.1f\t", 100*part, 100*(part-want)/want)
 			}
@@ -228,8 +228,8 @@ func (f *fence) shares() error {
 	return flush(w, f.to)
 }
 
-// beside counts the kernels of one of share beside neighbours that have the rest, in windows that do not overlap.
-func (f *fence) beside(share, neighbours int, how string) (int64, error) {
+// beside measures the kernels each second of one of share beside neighbours that have the rest, in windows that do not overlap.
+func (f *fence) beside(share, neighbours int, how string) (float64, error) {
 	var dirs []string
 	phase := 0
 	for i := range 1 + neighbours {

@@ -27,15 +27,13 @@ static uint64_t element_bits(unsigned format, unsigned channels) {
 	return bits * (channels ? channels : 1);
 }
 
-// at_least is what the elements of one level take; at_most with the tiles that drivers use.
-static uint64_t at_least(uint64_t bits, uint64_t w, uint64_t h, uint64_t d) {
-	return round_up(times(times(round_up(times(w ? w : 1, bits), 8) / 8, h ? h : 1), d ? d : 1), BLOCK);
+// The bytes of one level with rows padded to `row` bytes and, where there are several, to a multiple of 8 of them: the tiles of the drivers seen.
+static uint64_t level(uint64_t bits, uint64_t w, uint64_t h, uint64_t d, uint64_t row) {
+	uint64_t line = round_up(round_up(times(w ? w : 1, bits), 8) / 8, row);
+	return times(times(line, h > 1 ? round_up(h, 8) : 1), d ? d : 1);
 }
 
-static uint64_t at_most(uint64_t bits, uint64_t w, uint64_t h, uint64_t d) {
-	uint64_t row = round_up(round_up(times(w ? w : 1, bits), 8) / 8, 512);
-	return round_up(times(times(row, h ? round_up(h, 8) : 1), d ? d : 1), BLOCK);
-}
+static uint64_t plus(uint64_t a, uint64_t b) { return a + b < a ? UINT64_MAX : a + b; }
 
 static bool begin(struct charge *c, const CUDA_ARRAY3D_DESCRIPTOR *a, unsigned levels) {
 	if (!a || a->Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)) // memory comes by cuMemCreate
@@ -44,14 +42,13 @@ static bool begin(struct charge *c, const CUDA_ARRAY3D_DESCRIPTOR *a, unsigned l
 	uint64_t w = a->Width, h = a->Height, d = a->Depth;
 	bool layered = a->Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP);
 	for (unsigned i = 0; i < levels && i < 64; i++) {
-		uint64_t l = at_least(bits, w, h, d), m = at_most(bits, w, h, d);
-		low = i ? low : l;
-		high = high + m < high ? UINT64_MAX : high + m;
+		low = plus(low, level(bits, w, h, d, 64));
+		high = plus(high, level(bits, w, h, d, 512));
 		w = w > 1 ? w / 2 : w;
 		h = h > 1 ? h / 2 : h;
 		d = d > 1 && !layered ? d / 2 : d;
 	}
-	return charge_begin(c, high) || charge_begin(c, low);
+	return charge_begin(c, round_up(high, BLOCK)) || charge_begin(c, round_up(low, BLOCK)); // the second: near the limit
 }
 
 // Exact where the driver can say (CUDA 11.6), else the estimate stays.

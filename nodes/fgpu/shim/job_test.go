@@ -284,7 +284,7 @@ func TestEveryFamilyGivesBackWhatItTook(t *testing.T) {
 func TestAUsageFileThatIsScribbledOn(t *testing.T) {
 	n := newNode(t)
 	dir := n.slice(t)
-	k := n.talk(t, dir, "context", "wait", "alloc", "1000", "info", "steps", "1", "wait")
+	k := n.talk(t, dir, "context", "wait", "alloc", "1000", "info", "launch", "10", "wait")
 	k.hear()
 	f, err := os.OpenFile(filepath.Join(dir, "usage"), os.O_RDWR, 0)
 	if err != nil {
@@ -303,7 +303,9 @@ func TestAUsageFileThatIsScribbledOn(t *testing.T) {
 	if got := k.hear(); word(t, got, "cuda free") != 0 || word(t, got, "total") != limit {
 		t.Errorf("it is told %q", got)
 	}
-	k.hear()
+	if got := k.hear(); got != "launch 0" {
+		t.Errorf("a launch: %q", got)
+	}
 }
 
 func TestARegionThatIsDeletedStaysInForce(t *testing.T) {

@@ -85,15 +85,19 @@ void pools_reread(void) {
 	unlock(&p->pools);
 }
 
-// begin claims what the pool may take: a whole chunk if there is room, else as little as it can do with.
+// begin claims what the pool may take: a whole chunk, or all that is asked for. If there is no room for that, it may still do with what
+// it has idle, or, where the GPU itself has no chunk left, with less; else the driver would take more than the job may hold, if only for a moment.
 static bool begin(struct charge *c, const struct entry *e, uint64_t bytes) {
 	int d = (int)e->device;
 	CUmemoryPool pool = (CUmemoryPool)(uintptr_t)e->key;
-	if (charge_begin_on(c, d, round_up(bytes, CHUNK)))
+	if (charge_begin_on(c, d, bytes <= CHUNK ? CHUNK : round_up(bytes, GRANULE)))
 		return true;
 	uint64_t reserved = attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT), used = attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
-	uint64_t idle = reserved > used ? reserved - used : 0;
-	return charge_begin_on(c, d, round_up(bytes > idle ? bytes - idle : 0, GRANULE)) || charge_begin_on(c, d, round_up(bytes > idle ? bytes - idle : 0, 512));
+	uint64_t idle = reserved > used ? reserved - used : 0, lacking = bytes > idle ? bytes - idle : 0;
+	size_t available = 0, total = 0;
+	if (lacking && lacking <= CHUNK && (CALL(cuMemGetInfo_v2, &available, &total) != CUDA_SUCCESS || available >= CHUNK))
+		return false;
+	return charge_begin_on(c, d, round_up(lacking, GRANULE));
 }
 
 typedef CUresult allocate(CUdeviceptr *p, size_t bytes, CUmemoryPool pool, CUstream stream);

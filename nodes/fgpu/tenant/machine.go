@@ -238,9 +238,9 @@ func (t *Talk) Holding() (map[int]int64, error) {
 	}
 }
 
-// Completed runs one greedy tenant in each region (empty: unfenced), all at once, and returns how many kernels of each
-// were done when its time was over. Kernels have the given blocks; how is eager, ex, coop or graph.
-func (m *Machine) Completed(ctx context.Context, regions []string, seconds, blocks int, how string) ([]int64, error) {
+// Completed runs one greedy tenant in each region (empty: unfenced), all at once, and returns how many kernels each had
+// done in its time, for each second. Kernels have the given blocks; how is eager, ex, coop or graph.
+func (m *Machine) Completed(ctx context.Context, regions []string, seconds, blocks int, how string) ([]float64, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	talks := make([]*Talk, len(regions))
@@ -260,13 +260,13 @@ func (m *Machine) Completed(ctx context.Context, regions []string, seconds, bloc
 			return nil, err
 		}
 	}
-	counts := make([]int64, len(talks))
+	counts := make([]float64, len(talks))
 	for i, t := range talks {
 		l, err := t.Hear()
 		if err != nil || !l.Has("ok") {
 			return nil, fmt.Errorf("greedy tenant %d: %s (%v)", i, l, err)
 		}
-		counts[i] = l.Number("completed")
+		counts[i] = float64(l.Number("completed")) / float64(l.Number("ns")) * 1e9
 	}
 	return counts, nil
 }

