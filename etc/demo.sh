@@ -89,17 +89,33 @@ show bjobs
 show bkill 0
 for j in "$two" "$three"; do until_state "$j" EXIT; done
 
-say "What a slice of 0.5 fGPU is: 2048 MiB and 25 % of the SMs"
-submit -J half -gpu fgpu=0.5 -o half.out 'env | grep -E "^(FAIRSLICE_|GPU_COUNT)" | sort; sleep 60'
-until_state "$id" RUN
-show bslice -l
-for _ in $(seq 600); do # RUN means dispatched: it may not have written yet
-	grep -qs FAIRSLICE_GPU_SLICES half.out && break
-	sleep 0.1
+say "What a slice of 0.5 fGPU is: a GPU of 2048 MiB and 25 % of its time, fenced (the GPU is SIMULATED; tenant is a CUDA program)"
+cp "$(dirname "$(command -v batchd)")/tenant" "$(dirname "$(command -v batchd)")/simdriver/sim-ioctl" .
+submit -J half -gpu fgpu=0.5 -image sample -o half.out './tenant info nvml; sleep 2; fgpu-smi'
+until_state "$id" DONE
+show "sed '/^---/,\$d' half.out"
+
+say "Each way to allocate gets exactly what is left beside a context of 64 MiB, and is refused the next byte"
+families='malloc pitch async pool vmm array mipmap managed graph'
+submit -J families -gpu fgpu=0.5 -image sample -o families.out "for f in $families; do ./tenant fill \$f; done"
+until_state "$id" DONE
+show "sed '/^---/,\$d' families.out"
+
+say "Four of them want the whole GPU for 10 seconds: 100,000 kernels of 100 microseconds are all of it"
+neighbours=
+for way in eager eager graph graph; do
+	submit -J "$way" -gpu fgpu=0.5 -image sample -o "greedy.%J" "./tenant greedy 10 100 $way"
+	neighbours="$neighbours $id"
 done
-bkill "$id" >/dev/null
+# shellcheck disable=SC2086 # a list of numbers
+for j in $neighbours; do until_state "$j" DONE; done
+show "grep -h ^greedy greedy.*"
+show "bjobs -l $id | sed -n '/SLICE USAGE/,\$p'"
+
+say "A program that goes past the fence, straight to the driver, is ended by the watchdog"
+submit -J evade -gpu fgpu=0.5 -image sample -o evade.out 'cp /.singularity.d/libs/simulated.conf . && ./sim-ioctl 4294967296 60'
 until_state "$id" EXIT
-show "grep -E '^(FAIRSLICE_FGPU|FAIRSLICE_GPU|GPU_)' half.out"
+show "bhist -l $id | sed -n '/Note:/,/TERM_/p'"
 
 say "An array of 100 elements, 4 at a time"
 submit -J 'squares[1-100]%4' -o 'squares.%I' 'echo $((LSB_JOBINDEX * LSB_JOBINDEX))'

@@ -92,7 +92,7 @@ context=$(($(echo "$seen" | awk '/^nvml memory / { for (i = 1; i < NF; i++) if (
 [ "$context" -gt 0 ] || context=0
 limit=$((card / 4))
 [ "$limit" -lt $((16 << 30)) ] || limit=$((16 << 30))
-blocks=500
+blocks=200
 [ -n "$simulated" ] || blocks=$((sms * 64)) # four waves of a kernel of which 16 blocks fit on one multiprocessor
 row "GPU" "$model, $sms SMs, $(mib "$card") MiB, CUDA $cuda" "" -
 row "context by NVML" "$(mib "$context") MiB" "" -

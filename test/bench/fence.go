@@ -31,7 +31,7 @@ const (
 	simulatedContext = 1 << 20 // bytes of a context (FAIRSLICE_SIM_CONTEXT): small, so that 200 of them fit
 	fenceRounds      = 5       // of each latency; the median is printed
 	shareSeconds     = 2       // for each share that is measured
-	shareBlocks      = 500     // half a millisecond of the simulated device
+	shareBlocks      = 200     // a fifth of a millisecond of the simulated device
 )
 
 // benchFence measures the fence on the simulated driver: what it costs, how exact it is.

@@ -155,6 +155,7 @@ struct gate_state {
 	uint64_t window, until;     // the last window looked at; launches pass until then
 	uint64_t charged, finished; // overrun is counted up to there; when work was last seen to end
 	uint64_t debt;              // time used beyond windows, not yet taken off a later one
+	uint64_t over, shared;      // since the window's end; of that, what is spent beside a neighbour
 	uint64_t outstanding;       // launches since work was last seen to end
 	uint32_t next;
 	struct tracker tracker[TRACKERS];

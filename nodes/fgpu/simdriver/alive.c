@@ -20,11 +20,12 @@ uint64_t alive_key(unsigned pid)
 
 	snprintf(path, sizeof path, "/proc/%u/stat", pid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0) // where /proc is hidden, a process that takes signals is alive, but its start is unknown
+	n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+	if (fd >= 0)
+		close(fd);
+	if (n <= 0) // where /proc cannot be read, a process that takes signals is alive, but its start is unknown
 		return kill((pid_t)pid, 0) == 0 || errno == EPERM ? (uint64_t)pid << KEY_START_BITS : 0;
-	n = read(fd, text, sizeof text - 1);
-	close(fd);
-	text[n > 0 ? n : 0] = 0;
+	text[n] = 0;
 	p = strrchr(text, ')'); // the name before it may hold anything
 	if (!p || p[1] != ' ' || p[2] == 'Z' || p[2] == 'X')
 		return 0;

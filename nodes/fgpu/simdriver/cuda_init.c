@@ -227,6 +227,7 @@ CUresult device_attach(struct sim_device *d)
 	d->slot = ledger_attach(d->gpu);
 	if (!d->slot)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	d->limits.key = d->slot->key;
 	if (d->instance)
 		d->slot->instance = d->instance->gpu_instance;
 	d->slot->cap = device_sms(d) * (LEDGER_WHOLE / SIM_SMS);
@@ -241,8 +242,13 @@ CUresult device_charge(struct sim_device *d, uint64_t bytes)
 		return r;
 	if (*sim.conf.value[SIM_STATE] && sim_limits_enter(sim.conf.value[SIM_STATE], d->gpu, bytes, &group) != 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (ledger_charge(d->gpu, d->slot, bytes, &d->limits) != 0)
-		r = CUDA_ERROR_OUT_OF_MEMORY;
+	switch (ledger_charge(d->gpu, d->slot, bytes, &d->limits)) {
+	case 0: break;
+	case -1: r = CUDA_ERROR_OUT_OF_MEMORY; break;
+	default:
+		fprintf(stderr, "simulated CUDA driver: another process took this one for dead (have they the same process ids?)\n");
+		r = CUDA_ERROR_UNKNOWN;
+	}
 	sim_limits_leave(&group);
 	return r;
 }

@@ -32,7 +32,7 @@ static int number(const char *text, unsigned long long *out)
 int main(int argc, char **argv)
 {
 	static struct sim_conf conf;
-	struct ledger_limits limits = {0, ~0ull, ~0ull};
+	struct ledger_limits limits = {0, ~0ull, ~0ull, 0};
 	struct ledger_slot *slot;
 	unsigned long long bytes, seconds;
 	char why[256] = "";
@@ -50,6 +50,7 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	limits.total = conf.spec.bytes;
+	limits.key = slot->key;
 	if (ledger_charge(0, slot, bytes, &limits) != 0) {
 		fprintf(stderr, "sim-ioctl: out of memory: %llu bytes do not fit on simulated GPU 0\n", bytes);
 		return 1;

@@ -279,6 +279,10 @@ int ledger_charge(unsigned gpu, struct ledger_slot *s, uint64_t bytes, const str
 	int ok;
 
 	ledger_lock(g);
+	if (load(&s->key) != l->key) {
+		ledger_unlock(g);
+		return -2;
+	}
 	ok = bytes <= l->own_limit && load(&s->bytes) <= l->own_limit - bytes;
 	if (ok && !fits(g, s, bytes, other, l)) // only then is it worth the look at who has died
 		ok = ledger_reap(g, 0) && fits(g, s, bytes, other, l);

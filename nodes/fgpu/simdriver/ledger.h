@@ -74,9 +74,11 @@ struct ledger_slot *ledger_attach(unsigned gpu);
 
 // Adds bytes to what the slot holds, if with them the GPU, of size total, is not exceeded, nor the MIG instance of
 // size instance_total that the slot names, nor own_limit by the slot alone. Exact at any concurrency. Returns 0, or
-// -1 when it does not fit.
+// -1 when it does not fit, or -2 when the slot is not this process's any more (somebody took it for dead: never where
+// all see the same process ids).
 struct ledger_limits {
 	uint64_t total, instance_total, own_limit; // ~0: no limit
+	uint64_t key; // of the slot, as ledger_attach gave it
 };
 int ledger_charge(unsigned gpu, struct ledger_slot *slot, uint64_t bytes, const struct ledger_limits *limits);
 void ledger_release(struct ledger_slot *slot, uint64_t bytes);

@@ -3,6 +3,7 @@
 #include "../../abi/cuda.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -446,6 +447,49 @@ static void check_ipc(void)
 	IS(CUDA_ERROR_INVALID_VALUE, cuIpcOpenMemHandle_v2(&q, h, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
 }
 
+// Eight threads allocate and free, each up to the whole card: at no time is more in use than the card has, and what is
+// held is there. All of it belongs to somebody, so that the sum never leaves the card's size.
+static void *racer(void *seed)
+{
+	unsigned x = (unsigned)(uintptr_t)seed + 1, refused = 0;
+	CUdeviceptr held[16] = {0};
+	size_t f, t;
+	OK(cuCtxSetCurrent(context));
+	for (int i = 0; i < 2000; i++) {
+		CUdeviceptr *p = &held[rand_r(&x) % 16];
+		if (*p) {
+			OK(cuMemFree_v2(*p));
+			*p = 0;
+		} else {
+			CUresult r = cuMemAlloc_v2(p, 300 * MIB);
+			if (r != CUDA_SUCCESS)
+				IS(CUDA_ERROR_OUT_OF_MEMORY, r);
+			refused += r != CUDA_SUCCESS;
+			if (r != CUDA_SUCCESS)
+				*p = 0;
+		}
+		if (i % 50 == 0) {
+			uint64_t mine = 0;
+			for (int j = 0; j < 16; j++)
+				mine += held[j] ? 300 * MIB : 0;
+			OK(cuMemGetInfo_v2(&f, &t));
+			IS(1, mine <= t - f);
+		}
+	}
+	IS(1, refused > 0); // else there was no race
+	return NULL;
+}
+
+static void check_race(unsigned seed)
+{
+	pthread_t id[8];
+	begin();
+	for (unsigned i = 0; i < 8; i++)
+		IS(0, pthread_create(&id[i], NULL, racer, (void *)(uintptr_t)(seed * 8 + i)));
+	for (unsigned i = 0; i < 8; i++)
+		IS(0, pthread_join(id[i], NULL));
+}
+
 static void check_lost(void)
 {
 	CUdeviceptr p;
@@ -574,6 +618,8 @@ int main(int argc, char **argv)
 		check_ipc();
 	else if (strcmp(check, "lost") == 0)
 		check_lost();
+	else if (strcmp(check, "race") == 0)
+		check_race(number);
 	else if (strcmp(check, "churn") == 0)
 		churn(number);
 	else if (strcmp(check, "greedy") == 0)
