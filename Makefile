@@ -22,6 +22,7 @@ build: ## build everything into out/
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(OUT)/enter ./nodes/apptainer/enter
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(OUT)/fgpu-smi ./bin/fgpu-smi
 	$(GO) build -trimpath -ldflags '$(LDFLAGS) $(LAZY)' -o $(OUT)/noded ./bin/noded
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(OUT)/mkregion ./nodes/fgpu/tenant/region
 	OUT=$(CURDIR)/$(OUT) sh nodes/fgpu/shim/build.sh
 	OUT=$(CURDIR)/$(OUT)/simdriver sh nodes/fgpu/simdriver/build.sh
 	OUT=$(CURDIR)/$(OUT) sh nodes/fgpu/tenant/build.sh

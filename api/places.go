@@ -142,8 +142,12 @@ func countHosts(byID map[nodes.ID]*pb.Host, j *queue.Job) {
 				h.Run += slots
 			}
 			for _, s := range a.Slices {
-				h.Slices = append(h.Slices, &pb.HeldSlice{
-					Slice: wire.FromSlice(s), Job: int64(j.ID), Index: int32(e.Index), User: j.Owner.User, Queue: j.Queue, Since: wire.Nanos(e.Attempt.Dispatched)})
+				held := &pb.HeldSlice{
+					Slice: wire.FromSlice(s), Job: int64(j.ID), Index: int32(e.Index), User: j.Owner.User, Queue: j.Queue, Since: wire.Nanos(e.Attempt.Dispatched)}
+				if u := e.Attempt.Usage.GPU(s.UUID); u != nil {
+					held.Used, held.Util = u.Memory, int32(u.Util)
+				}
+				h.Slices = append(h.Slices, held)
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -279,4 +280,44 @@ func TestFenceLostGPU(t *testing.T) {
 		}
 	}
 	l.want(l.must(t, l.home, "bjobs -noheader -o stat "+job), "RUN")
+}
+
+// A node daemon that is killed finds the slices of its running jobs as it left them.
+func TestFenceSurvivesNoded(t *testing.T) {
+	l := newLab(t)
+	job := l.submit(half + `-o survive.out './tenant alloc malloc 512M hold 6 info fill malloc'`)
+	l.reach(job, "RUN")
+	uses := regexp.MustCompile(`job ` + job + ` .*uses 576 MiB`) // a context beside
+	deadline := time.Now().Add(patience)
+	for !uses.MatchString(l.must(t, l.home, "bslice -l node1")) {
+		if time.Now().After(deadline) {
+			t.Fatalf("what the job holds is not seen:\n%s", l.must(t, l.home, "bslice -l node1"))
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	const word = "node1.toml"
+	old := l.pids(word)
+	if len(old) != 1 {
+		t.Fatalf("the node daemon is %v", old)
+	}
+	if err := syscall.Kill(old[0], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	l.reach(job, "DONE|EXIT")
+	out, err := os.ReadFile(filepath.Join(l.home, "survive.out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.want(string(out), "alloc malloc 536870912 ok", "info memory total 2147483648 free 1543503872 used 603979776", "fill malloc ok total 1543503872")
+	if now := l.pids(word); len(now) != 1 || now[0] == old[0] {
+		t.Errorf("the node daemon is %v, was %v", now, old)
+	}
+	l.want(l.must(t, l.home, "bjobs -l "+job), "peak 576 MiB of 2048 MiB")
+	left, err := filepath.Glob(filepath.Join(l.dir, "run", "node1", "fgpu", "*"))
+	for ; err == nil && len(left) > 0 && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		left, err = filepath.Glob(filepath.Join(l.dir, "run", "node1", "fgpu", "*"))
+	}
+	if err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v %v", left, err)
+	}
 }

@@ -2560,6 +2560,8 @@ type HeldSlice struct {
 	User          string                 `protobuf:"bytes,4,opt,name=user,proto3" json:"user,omitempty"`
 	Queue         string                 `protobuf:"bytes,5,opt,name=queue,proto3" json:"queue,omitempty"`
 	Since         int64                  `protobuf:"varint,6,opt,name=since,proto3" json:"since,omitempty"`
+	Used          int64                  `protobuf:"varint,7,opt,name=used,proto3" json:"used,omitempty"` // bytes of GPU memory now, by the driver
+	Util          int32                  `protobuf:"varint,8,opt,name=util,proto3" json:"util,omitempty"` // of the GPU's time, lately, in 1/100 percent
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2632,6 +2634,20 @@ func (x *HeldSlice) GetQueue() string {
 func (x *HeldSlice) GetSince() int64 {
 	if x != nil {
 		return x.Since
+	}
+	return 0
+}
+
+func (x *HeldSlice) GetUsed() int64 {
+	if x != nil {
+		return x.Used
+	}
+	return 0
+}
+
+func (x *HeldSlice) GetUtil() int32 {
+	if x != nil {
+		return x.Util
 	}
 	return 0
 }
@@ -3722,14 +3738,16 @@ const file_fairslice_v1_users_proto_rawDesc = "" +
 	"\x06slices\x18\x06 \x03(\v2\x17.fairslice.v1.HeldSliceR\x06slices\x12\x14\n" +
 	"\x05load1\x18\a \x01(\x01R\x05load1\x12)\n" +
 	"\x10memory_available\x18\b \x01(\x03R\x0fmemoryAvailable\x12\x18\n" +
-	"\aversion\x18\t \x01(\tR\aversion\"\x9e\x01\n" +
+	"\aversion\x18\t \x01(\tR\aversion\"\xc6\x01\n" +
 	"\tHeldSlice\x12)\n" +
 	"\x05slice\x18\x01 \x01(\v2\x13.fairslice.v1.SliceR\x05slice\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\x03R\x03job\x12\x14\n" +
 	"\x05index\x18\x03 \x01(\x05R\x05index\x12\x12\n" +
 	"\x04user\x18\x04 \x01(\tR\x04user\x12\x14\n" +
 	"\x05queue\x18\x05 \x01(\tR\x05queue\x12\x14\n" +
-	"\x05since\x18\x06 \x01(\x03R\x05since\"\x10\n" +
+	"\x05since\x18\x06 \x01(\x03R\x05since\x12\x12\n" +
+	"\x04used\x18\a \x01(\x03R\x04used\x12\x12\n" +
+	"\x04util\x18\b \x01(\x05R\x04util\"\x10\n" +
 	"\x0eClusterRequest\"\xbe\x02\n" +
 	"\x0fClusterResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +

@@ -74,11 +74,19 @@ func (t *attempt) fenceOf(as *queue.Assignment) (*fence, error) {
 		return nil, nil
 	}
 	f := &fence{dir: t.regionDir(), slices: held}
+	served := 0
 	for _, s := range held {
+		if s.Mode == nodes.ModeMPS {
+			served++
+		}
 		// Who has all of a GPU has nobody to be kept from. MIG is fenced by the hardware.
 		if s.Mode == nodes.ModeMPS || s.Mode == nodes.ModeShim && s.SMShare < fgpu.Whole {
 			f.shim = true
 		}
+	}
+	if served > 1 { // no other node would do better
+		return nil, &failure{code: "gpu", jobFault: true, exitCode: exitCannotRun, verdict: queue.TermOther,
+			detail: "a job can have a slice of one GPU in mode mps only: ask for one slice, or for whole GPUs (-gpu num=N)"}
 	}
 	if !f.shim || as.ImageFile != "" {
 		return f, nil

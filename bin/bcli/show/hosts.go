@@ -165,25 +165,26 @@ func HostLong(b []byte, h *pb.Host) []byte {
 // GPUHeader is the title line of bhosts -gpu: LSF's columns, and behind them our own.
 const GPUHeader = "HOST_NAME           ID           MODEL     MUSED      MRSV  NJOBS    RUN   SUSP    RSV  MODE\n"
 
-// GPURows are the lines of a host in bhosts -gpu. MRSV is the memory of the slices held. What jobs
-// really use of each slice is in bjobs -l; here MUSED says the same as MRSV.
+// GPURows are the lines of a host in bhosts -gpu. MRSV is the memory of the slices held, MUSED what their jobs really use
+// of it, by the driver.
 func GPURows(b []byte, h *pb.Host) []byte {
 	for i, g := range h.GetNode().GetGpus() {
 		name := ""
 		if i == 0 {
 			name = h.Node.Id
 		}
-		held, jobs := int64(0), int64(0)
+		used, held, jobs := int64(0), int64(0), int64(0)
 		for _, s := range h.Slices {
 			if s.GetSlice().GetUuid() == g.Uuid {
 				held += s.Slice.Memory
+				used += s.Used
 				jobs++
 			}
 		}
 		b = append(LeftLong(b, name, 18), ' ')
 		b = RightInt(b, int64(g.Index), 3)
 		b = Right(append(b, ' '), g.Model, 15)
-		b = Right(append(b, ' '), hostSize(held), 9)
+		b = Right(append(b, ' '), hostSize(used), 9)
 		b = Right(append(b, ' '), hostSize(held), 9)
 		b = RightInt(append(b, ' '), jobs, 6)
 		b = RightInt(append(b, ' '), jobs, 6)

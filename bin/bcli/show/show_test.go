@@ -232,7 +232,7 @@ func gpuHost() *pb.Host {
 		{Index: 0, Uuid: "GPU-a", Model: "Sim-8G", Memory: 8 << 30, Capacity: 200, Used: 50, Mode: "shim", Simulated: true},
 		{Index: 1, Uuid: "GPU-b", Model: "Sim-8G", Memory: 8 << 30, Capacity: 200},
 	}
-	h.Slices = []*pb.HeldSlice{{Job: 12, Index: 3, User: "alice", Queue: "gpu", Since: at(3, 18, 2, 6),
+	h.Slices = []*pb.HeldSlice{{Job: 12, Index: 3, User: "alice", Queue: "gpu", Since: at(3, 18, 2, 6), Used: 512 << 20, Util: 2130,
 		Slice: &pb.Slice{Uuid: "GPU-a", Amount: 50, Memory: 2 << 30, SmShare: 2500, Mode: "shim"}}}
 	return h
 }
@@ -240,7 +240,7 @@ func gpuHost() *pb.Host {
 func TestSlices(t *testing.T) {
 	same(t, SlicesHeader+string(Slices(nil, gpuHost(), style(), true)), `HOST_NAME           GPU MODEL                    MEMORY  FGPU  USED  FREE  MODE   JOBS
 gpu01                 0 Sim-8G                 8192 MiB     2   0.5   1.5  shim     1  simulated
-    job 12[3]      alice        0.5 fGPU   2048 MiB     25 % of the SMs  shim   since Mar 18 02:06 (4 min)
+    job 12[3]      alice        0.5 fGPU   2048 MiB     25 % of the SMs  shim   since Mar 18 02:06 (4 min), uses 512 MiB and 21.3 % of the GPU's time
 gpu01                 1 Sim-8G                 8192 MiB     2     0     2  -        0
 `)
 }
@@ -304,7 +304,7 @@ func TestSlicesRecord(t *testing.T) {
 
 func TestHostGPUs(t *testing.T) {
 	same(t, GPUHeader+string(GPURows(nil, gpuHost())), `HOST_NAME           ID           MODEL     MUSED      MRSV  NJOBS    RUN   SUSP    RSV  MODE
-gpu01                0          Sim-8G        2G        2G      1      1      0      0  shim  simulated
+gpu01                0          Sim-8G      512M        2G      1      1      0      0  shim  simulated
                      1          Sim-8G        0M        0M      0      0      0      0  -
 `)
 }

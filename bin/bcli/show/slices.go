@@ -72,6 +72,10 @@ func slice(b []byte, s *pb.HeldSlice, st *Style) []byte {
 		b = append(append(b, " ("...), Span(st.Now.Sub(time.Unix(0, s.Since)))...)
 		b = append(b, ')')
 	}
+	if s.Used > 0 || s.Util > 0 {
+		b = append(append(b, ", uses "...), MiB(s.Used)...)
+		b = append(append(append(b, " and "...), percent(nil, int64(s.Util))...), " % of the GPU's time"...)
+	}
 	return append(b, '\n')
 }
 
@@ -111,6 +115,8 @@ func SlicesRecord(j *JSON, h *pb.Host, st *Style) {
 			j.Raw("SM_PERCENT", percent(nil, int64(s.Slice.SmShare)))
 			j.String("MODE", s.Slice.Mode)
 			j.String("SINCE", st.RFC3339(s.Since))
+			j.Int("MEMORY_USED_BYTES", s.Used)
+			j.Raw("UTILIZATION_PERCENT", percent(nil, int64(s.Util)))
 		})
 		j.Close()
 	}

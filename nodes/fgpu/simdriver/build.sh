@@ -13,7 +13,7 @@ tmp=$(mktemp -d "$OUT/.build-XXXXXX")
 trap 'rm -rf "$tmp"' EXIT
 
 cc="${CC:-cc} -std=gnu11 -O2 -Wall -Wextra -Werror"
-lib="$cc -shared -fPIC -fvisibility=hidden -fno-plt -Wl,--no-undefined -Wl,-z,relro"
+lib="$cc -shared -fPIC -fvisibility=hidden -fno-plt -Wl,-Bsymbolic-functions -Wl,--no-undefined -Wl,-z,relro"
 node="alive.c conf.c ledger.c device_time.c spec.c mig.c" # what all libraries know of the simulated node
 
 # The exports of libcuda are the rows of cuda_entries.def that the version has.

@@ -19,6 +19,7 @@
 
 #define PATH_SIZE 4096
 #define HEADER 4096 // the file's first page holds the magic only
+#define TIDY_EVERY 100000000 // ns
 
 #define load(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)
 #define store(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
@@ -184,6 +185,8 @@ int ledger_reap(struct ledger_gpu *g, int busy_only)
 		store(&s->key, 0);
 		cleared++;
 	}
+	while (cleared && used && !load(&g->slot[used - 1].key)) // every look walks over the slots
+		store(&g->slots_used, --used);
 	return cleared;
 }
 
@@ -212,6 +215,10 @@ struct ledger_slot *ledger_attach(unsigned gpu)
 	uint64_t key = alive_own_key();
 
 	ledger_lock(g);
+	if (ledger_now() - g->tidied > TIDY_EVERY) { // no more often: many processes may start at once
+		g->tidied = ledger_now();
+		ledger_reap(g, 0);
+	}
 	for (unsigned i = 0; i < g->slots_used && !s; i++)
 		if (load(&g->slot[i].key) == key) // a second copy of the library in this process
 			s = &g->slot[i];

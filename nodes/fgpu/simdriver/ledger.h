@@ -50,10 +50,11 @@ struct ledger_slot {
 
 struct ledger_gpu {
 	uint32_t lock;       // see ledger.c
-	uint32_t slots_used; // atomic: slots from this index on were never taken
+	uint32_t slots_used; // atomic: slots from this index on are free
 	uint64_t time;       // up to which the queues have been served
 	uint64_t checked;    // when processes with work were last seen alive
-	uint64_t reserved[5];
+	uint64_t tidied;     // when an attaching process last looked for slots of the dead
+	uint64_t reserved[4];
 	struct ledger_slot slot[LEDGER_MAX_PROCESSES];
 };
 
