@@ -38,6 +38,7 @@ const (
 	TermDeadline       Verdict = "TERM_DEADLINE"
 	TermMemLimit       Verdict = "TERM_MEMLIMIT"
 	TermGPUMemLimit    Verdict = "TERM_GPU_MEMLIMIT" // ours: LSF has no word for it
+	TermGPULost        Verdict = "TERM_GPU_LOST"     // ours, too
 	TermOwner          Verdict = "TERM_OWNER"
 	TermAdmin          Verdict = "TERM_ADMIN"
 	TermForceOwner     Verdict = "TERM_FORCE_OWNER"
@@ -62,6 +63,7 @@ var verdictTexts = map[Verdict]string{
 	TermDeadline:       "job killed after reaching deadline",
 	TermMemLimit:       "job killed after reaching LSF memory usage limit",
 	TermGPUMemLimit:    "job killed after holding more GPU memory than its slice",
+	TermGPULost:        "job killed because its GPU no longer answers",
 	TermOwner:          "job killed by owner",
 	TermAdmin:          "job killed by root or LSF administrator",
 	TermForceOwner:     "job killed by owner without time for cleanup",

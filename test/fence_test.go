@@ -140,6 +140,13 @@ func TestFenceEvasion(t *testing.T) {
 			t.Errorf("%s: %s\n%s", name, state, out)
 		}
 	}
+	// What a job writes into its own accounts makes it no richer.
+	for _, how := range []string{"ones", "zero", "7"} {
+		_, out := l.run(half + "'./tenant scribble " + how + "; ./tenant unlink; ./tenant truncate; ./tenant alloc malloc 3G'")
+		if !strings.Contains(out, "alloc malloc 3221225472 CUDA_ERROR_OUT_OF_MEMORY") {
+			t.Errorf("scribbled with %s:\n%s", how, out)
+		}
+	}
 	for name, command := range map[string]string{
 		"past the library": "'cp /.singularity.d/libs/simulated.conf . && ./sim-ioctl 4294967296 60'",
 		// With namespaces of its own it can hide the file that names the fence to the loader.
@@ -252,11 +259,21 @@ func TestFenceShares(t *testing.T) {
 	}
 }
 
-// A GPU that falls off the bus while jobs run closes its node, and what runs is not hurt by noded.
+// A GPU that falls off the bus closes its node and ends what runs on it, with the device's name; who asked to be run again waits.
 func TestFenceLostGPU(t *testing.T) {
 	l := newLab(t)
 	job := l.submit(half + "-o lost.out './tenant info hold 600'")
-	l.reach(job, "RUN")
+	again := l.submit("-r " + half + "-o again.out './tenant info hold 600'")
+	for _, file := range []string{"lost.out", "again.out"} {
+		for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+			if out, _ := os.ReadFile(filepath.Join(l.home, file)); strings.Contains(string(out), "holding") {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: the job does not hold its GPU", file)
+			}
+		}
+	}
 	mark := filepath.Join(l.dir, "node1", "gpus", "gpu0.lost")
 	if err := os.WriteFile(mark, nil, 0o644); err != nil {
 		t.Fatal(err)
@@ -270,6 +287,9 @@ func TestFenceLostGPU(t *testing.T) {
 			}
 		}
 	}()
+	l.reach(job, "EXIT")
+	l.want(strings.ReplaceAll(l.must(t, l.home, "bhist -l "+job), "\n                     ", ""), "TERM_GPU_LOST", "Note: GPU 0 (GPU-", "no longer answers")
+	l.reach(again, "PEND")
 	for deadline := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
 		out := l.must(t, l.home, "bhosts -l node1")
 		if strings.Contains(out, "GPU no longer answers") {
@@ -279,7 +299,6 @@ func TestFenceLostGPU(t *testing.T) {
 			t.Fatalf("the node is not closed:\n%s", out)
 		}
 	}
-	l.want(l.must(t, l.home, "bjobs -noheader -o stat "+job), "RUN")
 }
 
 // A node daemon that is killed finds the slices of its running jobs as it left them.

@@ -240,13 +240,21 @@ func (t *attempt) proven(ctx context.Context, f *fence, exits <-chan exit) (<-ch
 		case o := <-t.orders:
 			if o.Op == queue.OrderKill || o.Op == queue.OrderForget {
 				_ = t.group.Kill(context.Background())
-				return exits, &failure{code: "killed", detail: "killed before it began", jobFault: true, verdict: o.Verdict}
+				return exits, t.killedEarly(o)
 			}
 		case <-look.C:
 		case <-ctx.Done():
 			return exits, ctx.Err()
 		}
 	}
+}
+
+// killedEarly is the failure of a start that was cut off. That the GPU is gone is not the job's fault: it may begin elsewhere.
+func (t *attempt) killedEarly(o queue.Order) *failure {
+	if o.Verdict == queue.TermGPULost {
+		return &failure{code: "gpu", detail: t.snapshot().Detail}
+	}
+	return &failure{code: "killed", detail: "killed before it began", jobFault: true, verdict: o.Verdict}
 }
 
 // readProof is what enter has written; "" before that. It is read with the user's rights, as the directory is the user's.

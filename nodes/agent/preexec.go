@@ -32,7 +32,7 @@ func (t *attempt) preExec(ctx context.Context, as queue.Assignment, job shepherd
 		case o := <-t.orders:
 			if o.Op == queue.OrderKill || o.Op == queue.OrderForget {
 				_ = t.group.Kill(context.Background())
-				return &failure{code: "killed", detail: "killed before it began", jobFault: true, verdict: o.Verdict}
+				return t.killedEarly(o)
 			}
 		case <-ctx.Done():
 			return ctx.Err()

@@ -378,28 +378,51 @@ func (w *watchdog) owner(pid int) (job string, ok bool) {
 
 // act does what package fgpu decided.
 func (w *watchdog) act(x fgpu.Action) {
-	log := w.a.cfg.Logger.With("reason", string(x.Reason), "gpu", x.GPU)
-	if x.Job == "" {
-		log.Warn("GPU watchdog: "+x.Text, "pids", x.PIDs)
-		return
-	}
-	w.a.mu.Lock()
-	t := w.a.attempts[x.Job]
-	w.a.mu.Unlock()
-	log.Warn("GPU watchdog: "+x.Text, "attempt", x.Job, "action", string(x.Kind))
+	w.a.cfg.Logger.Warn("GPU watchdog: "+x.Text, "action", string(x.Kind), "reason", string(x.Reason), "attempt", x.Job, "gpu", x.GPU, "pids", x.PIDs)
 	switch {
-	case t == nil:
+	case x.Kind == fgpu.Lost:
+		// What runs there cannot go on: its next call to the driver fails, if it returns at all.
+		for _, t := range w.holders(x.GPU) {
+			t.endFor(queue.TermGPULost, x.Text)
+		}
 	case x.Kind == fgpu.Terminate:
-		again := t.snapshot().Killing == queue.TermGPUMemLimit
-		t.mustUpdate(func(r *record) {
-			if r.Killing == "" {
-				r.Detail = x.Text
-			}
-		})
-		t.order(queue.Order{ID: t.id, Attempt: t.number, Op: queue.OrderKill, Verdict: queue.TermGPUMemLimit, AtOnce: again})
-	default:
-		t.report(x.Text)
+		if t := w.attempt(x.Job); t != nil {
+			t.endFor(queue.TermGPUMemLimit, x.Text)
+		}
+	case x.Job != "":
+		if t := w.attempt(x.Job); t != nil {
+			t.report(x.Text)
+		}
 	}
+}
+
+func (w *watchdog) attempt(key string) *attempt {
+	w.a.mu.Lock()
+	defer w.a.mu.Unlock()
+	return w.a.attempts[key]
+}
+
+// holders are the attempts with a slice of a GPU.
+func (w *watchdog) holders(uuid string) []*attempt {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var out []*attempt
+	w.each(uuid, func(_ string, j *watched, _ int, _ *device) { out = append(out, j.t) })
+	return out
+}
+
+// endFor ends the attempt with a verdict and says why; at once where that was tried before.
+func (t *attempt) endFor(verdict queue.Verdict, why string) {
+	again := t.snapshot().Killing == verdict
+	t.mustUpdate(func(r *record) {
+		if r.Killing == "" {
+			r.Detail = why
+		}
+	})
+	if !again {
+		t.report(why)
+	}
+	t.order(queue.Order{ID: t.id, Attempt: t.number, Op: queue.OrderKill, Verdict: verdict, AtOnce: again})
 }
 
 // saveEvery is how often the sums of an attempt are written down: what noded's death can lose of them.

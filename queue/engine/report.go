@@ -292,6 +292,9 @@ func (t *tx) ended(j *queue.Job, el *queue.Element, r queue.Report) error {
 	if r.Lost {
 		return t.lost(j, el, r.Detail, r.Usage)
 	}
+	if r.Verdict == queue.TermGPULost && j.Spec.Rerunnable && el.KillAs == "" {
+		return t.lost(j, el, r.Detail, r.Usage)
+	}
 	result := queue.Result{Status: r.Status, Verdict: r.Verdict, Detail: r.Detail, At: r.At}
 	return t.end(j, el, result, r.Usage)
 }
