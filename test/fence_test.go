@@ -2,6 +2,8 @@ package test
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -339,4 +341,44 @@ func TestFenceSurvivesNoded(t *testing.T) {
 	if err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v %v", left, err)
 	}
+}
+
+// The node daemons' metrics show the slice of a job that runs.
+func TestFenceMetrics(t *testing.T) {
+	l := newLab(t)
+	job := l.submit(half + "-P physics -o metrics.out './tenant alloc malloc 512M hold 600'")
+	l.reach(job, "RUN")
+	log, err := os.ReadFile(l.log.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	urls := regexp.MustCompile(`msg=metrics url=(\S+)`).FindAllStringSubmatch(string(log), -1)
+	if len(urls) == 0 {
+		t.Fatal("no node daemon says where its metrics are")
+	}
+	want := regexp.MustCompile(`fgpu_slice_memory_used_bytes\{gpu_uuid="GPU-[^"]+",session="` + job + `\.0\.1"\} 6\.03979776e\+08`)
+	var pages string
+	for deadline := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
+		pages = ""
+		for _, u := range urls {
+			resp, err := http.Get(u[1])
+			if err != nil {
+				continue // of a daemon that has been started again since
+			}
+			page, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if err != nil {
+				t.Fatal(err)
+			}
+			pages += string(page)
+		}
+		if want.MatchString(pages) {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the slice is not shown:\n%s", pages)
+		}
+	}
+	l.want(pages, `job="`+job+`"`, `project="physics"`, `mode="shim"`, `share="0.25"`, "fgpu_slice_memory_limit_bytes{", "2.147483648e+09",
+		"fgpu_slice_sm_limit_ratio{", "fgpu_slice_enforced{", "fgpu_gpu_shares_total{", "fgpu_gpu_shares_fragmented{", "fgpu_slice_processes{")
 }

@@ -33,7 +33,14 @@ type gpuSet struct {
 	mu       sync.Mutex
 	said     map[string]string // by UUID: what was logged of it last
 	contexts map[string]int64  // by UUID: what a context costs
+
+	listMu sync.Mutex // guards what follows; held while the driver is asked
+	listed time.Time
+	last   []part
 }
+
+// listFor is how long a list of the GPUs is good: jobs that start, heartbeats and the watchdog ask for it all the time.
+const listFor = 500 * time.Millisecond
 
 func openGPUs(n etc.Node, programs string, log *slog.Logger) (*gpuSet, error) {
 	g := &gpuSet{want: n.GPUMode, log: log, said: map[string]string{}, contexts: map[string]int64{}}
@@ -65,11 +72,17 @@ type part struct {
 	instance *nvml.Instance // nil for a GPU
 }
 
-// parts lists what there is now.
+// parts lists what there is now. The caller does not change it.
 func (g *gpuSet) parts() []part {
-	if g.lib == nil {
-		return nil
+	g.listMu.Lock()
+	defer g.listMu.Unlock()
+	if g.lib != nil && time.Since(g.listed) > listFor {
+		g.last, g.listed = g.ask(), time.Now()
 	}
+	return g.last
+}
+
+func (g *gpuSet) ask() []part {
 	devices, err := g.lib.Devices()
 	if err != nil {
 		g.log.Error("GPUs cannot be listed", "error", err)

@@ -153,6 +153,17 @@ func TestNodesComeAndGo(t *testing.T) {
 		show 1 = RUN a#1
 		hub = a assign 1#1
 		events 1 = submitted started began lost found`)
+	play(t, "it is stopped where it runs while another of its nodes is away", `
+		join a=1
+		join b=1
+		submit ada slots=2
+		report a 1#1 began
+		gone b
+		show 1 = UNKWN a#1
+		report a 1#1 stopped
+		show 1 = USUSP a#1
+		join b=1
+		show 1 = USUSP a#1`)
 	play(t, "it was stopped meanwhile", `
 		join a=1
 		submit ada

@@ -234,6 +234,9 @@ func (t *tx) stopped(j *queue.Job, el *queue.Element, r queue.Report) error {
 		return t.emit(j.ID, el.Index, "", &queue.Suspended{})
 	case !r.Stopped && (el.State == queue.USusp || el.State == queue.SSusp):
 		return t.emit(j.ID, el.Index, "", &queue.Resumed{})
+	case r.Stopped && el.State == queue.Unkwn:
+		// Another of its nodes is away, or this one's return is being settled. Who runs the command knows best.
+		return t.emit(j.ID, el.Index, "", &queue.Found{State: queue.USusp})
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package simdriver
 
 import (
 	"bufio"
+	"bytes"
 	"debug/elf"
 	"fmt"
 	"io"
@@ -281,16 +282,18 @@ func TestKilledProcesses(t *testing.T) {
 func TestRaceForTheLastBytes(t *testing.T) {
 	n := newNode(t)
 	var all []*exec.Cmd
+	var said [3]bytes.Buffer
 	for i := range 3 {
 		cmd := n.command(t, "race", strconv.Itoa(i))
+		cmd.Stdout = &said[i]
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
 		all = append(all, cmd)
 	}
-	for _, cmd := range all {
+	for i, cmd := range all {
 		if err := cmd.Wait(); err != nil {
-			t.Error(err)
+			t.Errorf("%v: %s", err, said[i].Bytes())
 		}
 	}
 	n.check(t, "sizes")

@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -482,6 +483,11 @@ static void *racer(void *seed)
 
 static void check_race(unsigned seed)
 {
+	CUresult r;
+	OK(cuInit(0));
+	while ((r = cuDevicePrimaryCtxRetain(&context, 0)) == CUDA_ERROR_OUT_OF_MEMORY)
+		sched_yield(); // others have begun, and left no room for a context
+	OK(r);
 	pthread_t id[8];
 	begin();
 	for (unsigned i = 0; i < 8; i++)
