@@ -162,7 +162,7 @@ func TestDemo(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for _, want := range []string{
-		"hello from ", "Successfully completed.", "the freest has 0", "2048 MiB     25 % of the SMs",
+		"hello from ", "Successfully completed.", "the freest has 0", "total 2147483648 free 2080374784", "fill graph ok total 2080374784", "greedy 10 100 graph ok", "TERM_GPU_MEMLIMIT",
 		"TERM_MEMLIMIT: job killed after reaching LSF memory usage limit", "TERM_RUNLIMIT: job killed after reaching LSF run time limit",
 		"Summary of time in seconds", "simulated", "running as",
 	} {

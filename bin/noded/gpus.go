@@ -219,7 +219,7 @@ func (g *gpuSet) facts(uuid string) (agent.GPUFacts, bool) {
 		if p.UUID != uuid {
 			continue
 		}
-		f := agent.GPUFacts{Memory: p.Memory, Model: p.Model, MIG: agent.NoInstance}
+		f := agent.GPUFacts{Memory: p.Memory, Model: p.Model, Lost: p.Lost, MIG: agent.NoInstance}
 		if p.instance != nil {
 			f.MIG = p.instance.GPUInstance
 		}

@@ -55,6 +55,7 @@ type MemoryLimits interface {
 type GPUFacts struct {
 	Memory  int64 // bytes of the whole GPU
 	Model   string
+	Lost    bool  // the driver no longer answers for it
 	Context int64 // bytes that one context costs, as far as it is known
 	MIG     int   // number of the instance, or NoInstance
 }
@@ -113,8 +114,11 @@ func (t *attempt) openRegion(f *fence, as *queue.Assignment) error {
 	}
 	for _, s := range f.slices {
 		facts, ok := g.Facts(s.UUID)
-		if !ok {
+		switch {
+		case !ok:
 			return &failure{code: "gpu", detail: "GPU " + s.UUID + " is not on this node any more"}
+		case facts.Lost:
+			return &failure{code: "gpu", detail: "GPU " + s.UUID + " no longer answers"}
 		}
 		spec.Devices = append(spec.Devices, fgpu.Device{Slice: s, Model: facts.Model, Physical: facts.Memory, Context: facts.Context})
 	}

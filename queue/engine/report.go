@@ -250,7 +250,7 @@ const codeFence = "fence"
 func (t *tx) startFailed(j *queue.Job, el *queue.Element, r queue.Report) error {
 	t.wake = true
 	if r.Code == codeFence && !r.JobFault { // the node's fault, and the next job there would meet it too
-		if err := t.closeUnfenced(el.Attempt.Alloc[0].Node, r.Detail); err != nil {
+		if err := t.close(el.Attempt.Alloc[0].Node, codeFence+": "+r.Detail); err != nil {
 			return err
 		}
 	}
@@ -271,12 +271,12 @@ func (t *tx) startFailed(j *queue.Job, el *queue.Element, r queue.Report) error 
 		NotYet: t.now.Add(min(time.Second<<min(failed, 8), time.Minute)), Charge: t.charge(j, el, r.Usage)})
 }
 
-// closeUnfenced closes a node as an administrator does, who opens it again when its fence is mended.
-func (t *tx) closeUnfenced(node nodes.ID, why string) error {
+// close closes a node as an administrator does, who opens it again when it is mended.
+func (t *tx) close(node nodes.ID, why string) error {
 	if t.e.book.Nodes[node].Closed {
 		return nil
 	}
-	return t.emit(0, 0, closedBy, &queue.NodeClosed{Node: node, Reason: codeFence + ": " + why})
+	return t.emit(0, 0, closedBy, &queue.NodeClosed{Node: node, Reason: why})
 }
 
 // closedBy is who has closed a node when nobody has.
@@ -295,8 +295,14 @@ func (t *tx) ended(j *queue.Job, el *queue.Element, r queue.Report) error {
 	if r.Lost {
 		return t.lost(j, el, r.Detail, r.Usage)
 	}
-	if r.Verdict == queue.TermGPULost && j.Spec.Rerunnable && el.KillAs == "" {
-		return t.lost(j, el, r.Detail, r.Usage)
+	if r.Verdict == queue.TermGPULost {
+		// At once: the next cycle must not send it, or another, to the same GPU.
+		if err := t.close(el.Attempt.Alloc[0].Node, r.Detail); err != nil {
+			return err
+		}
+		if j.Spec.Rerunnable && el.KillAs == "" {
+			return t.lost(j, el, r.Detail, r.Usage)
+		}
 	}
 	result := queue.Result{Status: r.Status, Verdict: r.Verdict, Detail: r.Detail, At: r.At}
 	return t.end(j, el, result, r.Usage)
