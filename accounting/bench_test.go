@@ -2,6 +2,7 @@ package accounting
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
@@ -51,5 +52,52 @@ func BenchmarkTally(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// BenchmarkTree is what a cycle pays where there are accounts: the work that runs, the places of those who wait, and all
+// ranks; then one rank more after each of 100 starts.
+func BenchmarkTree(b *testing.B) {
+	for _, users := range []int{200, 10_000} {
+		b.Run(fmt.Sprint("users=", users), func(b *testing.B) {
+			u := mustUsage(b, week)
+			var text strings.Builder
+			leaves := make([]Leaf, users)
+			for i := range 50 {
+				fmt.Fprintf(&text, "account a%d shares=%d\n", i, i+1)
+			}
+			for i := range users {
+				leaves[i] = Leaf{fmt.Sprint("a", i%50), fmt.Sprintf("user%05d", i)}
+				fmt.Fprintf(&text, "user %s account=%s\n", leaves[i].User, leaves[i].Account)
+				for w := range 52 {
+					u.AddTo(leaves[i], noon.Add(-time.Duration(w)*week), float64(i*w), float64(w))
+				}
+			}
+			p := mustPolicy(b, text.String())
+			b.ReportAllocs()
+			for b.Loop() {
+				t := u.Tree(p, noon, 16)
+				for _, l := range leaves {
+					t.Hold(l, 4, 50, noon.Add(-time.Hour))
+				}
+				for _, l := range leaves {
+					t.Factor(l)
+				}
+				for i := range 100 {
+					t.Commit(leaves[i], 4, 50, time.Hour)
+					t.Factor(leaves[i])
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkParsePolicy(b *testing.B) {
+	var text strings.Builder
+	for i := range 10_000 {
+		fmt.Fprintf(&text, "account a%d\nuser user%05d account=a%d shares=3\nlimit user=user%05d running=5\n", i, i, i, i)
+	}
+	for b.Loop() {
+		mustPolicy(b, text.String())
 	}
 }

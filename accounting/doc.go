@@ -1,6 +1,9 @@
 // Package accounting knows what users have used, and what follows from that for whose turn it is. It is told of every
 // charge; it keeps no time of its own, and nothing on disk: the charges themselves are kept by others, and a Usage is
-// made of them again after a restart.
+// made of them again after a restart. It also owns the language of a site's Policy: accounts, shares, limits and budgets.
+//
+//	text ── ParsePolicy ──▶ Policy ──┐
+//	charges ── AddTo ─────▶ Usage ───┴─ Tree(now) ──▶ Factor: whose turn;  Standings, Explain: what people read
 //
 // What holds:
 //
@@ -13,4 +16,8 @@
 //  4. Usage is never negative, infinite or not a number, whatever a charge says.
 //  5. Work that runs counts before it is charged, by as much as it would be charged if it ended now. So its end moves
 //     nobody, and nobody starts everything before the first job ends.
+//  6. Every Policy is one that its text gives again: what ParsePolicy refuses cannot be made by an edit either.
+//  7. All usage counts somewhere in the tree: in the account that it was charged in while its user is in that, else in the
+//     user's default account. An account's usage is the sum of what is in it.
+//  8. Under a policy without accounts all users are equal, and ranks are those of a Tally.
 package accounting

@@ -76,13 +76,21 @@ func (t *Tally) Hold(user string, slots int, fgpu nodes.Amount, since time.Time)
 // Commit counts work as if it had run for a time and were charged now. A cycle that counts what it starts, by the time
 // that it is expected to run, gives the next place to the next user, and not all of them to one.
 func (t *Tally) Commit(user string, slots int, fgpu nodes.Amount, run time.Duration) {
-	seconds := run.Seconds()
-	s := sum{count(float64(slots) * seconds), count(float64(fgpu) / float64(nodes.OneFGPU) * seconds)}
-	if run <= 0 || s == (sum{}) {
+	s := work(slots, fgpu, run)
+	if s == (sum{}) {
 		return
 	}
 	t.users[user] = standing{held: t.users[user].held.plus(s)}
 	t.ranked = nil
+}
+
+// work is what is held for a time.
+func work(slots int, fgpu nodes.Amount, run time.Duration) sum {
+	if run <= 0 {
+		return sum{}
+	}
+	seconds := run.Seconds()
+	return sum{count(float64(slots) * seconds), count(float64(fgpu) / float64(nodes.OneFGPU) * seconds)}
 }
 
 // Of is a user's usage in slot-seconds, GPU time by its weight. Who has used less goes first.

@@ -1,6 +1,7 @@
 package accounting
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/bits"
@@ -17,7 +18,8 @@ import (
 // pair of integers for each user and period.
 type Usage struct {
 	halfLife time.Duration
-	users    map[string]ledger
+	users    map[string]ledger          // in all accounts
+	accounts map[string][]accountLedger // the same by user and account, sorted by account
 }
 
 // NewUsage makes an empty Usage. A half-life must be positive: with none, everybody's usage is always 0, and fair share
@@ -26,21 +28,46 @@ func NewUsage(halfLife time.Duration) (*Usage, error) {
 	if halfLife <= 0 {
 		return nil, fmt.Errorf("half-life of usage: want more than 0; got %s", halfLife)
 	}
-	return &Usage{halfLife: halfLife, users: map[string]ledger{}}, nil
+	return &Usage{halfLife: halfLife, users: map[string]ledger{}, accounts: map[string][]accountLedger{}}, nil
 }
+
+// HalfLife is after how long usage counts half.
+func (u *Usage) HalfLife() time.Duration { return u.halfLife }
 
 // Charge adds what an attempt cost, at the time at which it ended. An attempt has one charge; who calls sees to it that
 // it is added once.
-func (u *Usage) Charge(c *queue.Charge) { u.Add(c.User, c.Ended, c.SlotSeconds, c.FGPUSeconds) }
+func (u *Usage) Charge(c *queue.Charge) {
+	u.AddTo(Leaf{c.Account, c.User}, c.Ended, c.SlotSeconds(), c.FGPUSeconds())
+}
 
-// Add adds an amount charged at a time. What is negative or not a number counts as 0.
+// Add adds an amount charged at a time, for no account. What is negative or not a number counts as 0.
 func (u *Usage) Add(user string, at time.Time, slotSeconds, fgpuSeconds float64) {
+	u.AddTo(Leaf{"", user}, at, slotSeconds, fgpuSeconds)
+}
+
+// AddTo adds an amount charged to a user in an account at a time. Whatever the accounts, it also counts for the user as
+// Add counts it: that is what matters while a site has none.
+func (u *Usage) AddTo(to Leaf, at time.Time, slotSeconds, fgpuSeconds float64) {
 	number, part := u.period(at)
 	worth := math.Exp2(part)
 	s := sum{count(slotSeconds * worth), count(fgpuSeconds * worth)}
-	if s != (sum{}) {
-		u.users[user] = u.users[user].add(number, s)
+	if s == (sum{}) {
+		return
 	}
+	u.users[to.User] = u.users[to.User].add(number, s)
+	in := u.accounts[to.User]
+	i, known := slices.BinarySearchFunc(in, to.Account, func(a accountLedger, account string) int { return cmp.Compare(a.account, account) })
+	if !known {
+		in = slices.Insert(in, i, accountLedger{account: to.Account})
+		u.accounts[to.User] = in
+	}
+	in[i].ledger = in[i].ledger.add(number, s)
+}
+
+// accountLedger is what a user was charged in one account.
+type accountLedger struct {
+	account string
+	ledger  ledger
 }
 
 // Used is an amount of usage.

@@ -99,7 +99,7 @@ func TestARestartChargesNothingAgain(t *testing.T) {
 	now := noon
 	for i := range 300 {
 		now = now.Add(17 * time.Minute)
-		c := queue.Charge{User: []string{"ada", "bob", "eve"}[i%3], Ended: now, SlotSeconds: float64(i) * 1.7, FGPUSeconds: 0.3}
+		c := queue.Charge{User: []string{"ada", "bob", "eve"}[i%3], Ended: now, OldSlotTime: float64(i) * 1.7, OldFGPUTime: 0.3}
 		before.Charge(&c)
 		stored = append(stored, c)
 	}

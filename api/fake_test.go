@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"fairslice/accounting"
 	"fairslice/api"
 	"fairslice/nodes"
 	"fairslice/queue"
@@ -25,6 +27,7 @@ type engine struct {
 	reports []queue.Report
 
 	reserved queue.ReservationRequest
+	policy   queue.PolicyChange
 	calls    chan string                  // "joined n1", "gone n1: why", "heartbeat n1"
 	durable  func(r queue.Report) error   // what NodeReport waits for
 	submit   func(queue.Submission) error // before a Submit answers
@@ -75,6 +78,21 @@ func (e *engine) Admin(context.Context, queue.AdminCommand) ([]queue.Outcome, er
 func (e *engine) AddReservation(_ context.Context, q queue.ReservationRequest) (string, error) {
 	e.reserved = q
 	return "alice#0", nil
+}
+func (e *engine) SetPolicy(_ context.Context, c queue.PolicyChange) (queue.PolicyOutcome, error) {
+	e.policy = c
+	return queue.PolicyOutcome{Version: c.Base + 1, Diff: []string{"account lab: added"}}, nil
+}
+func (e *engine) PolicyLog(_ context.Context, limit int) ([]queue.PolicyEntry, error) {
+	return []queue.PolicyEntry{{PolicyState: queue.PolicyState{Version: int64(limit), Text: "account lab\n", By: "root", At: time.Unix(5, 0)}, Diff: []string{"x", "y"}}}, nil
+}
+func (e *engine) Shares(_ context.Context, compare []string) (accounting.Shares, error) {
+	return accounting.Shares{At: time.Unix(5, 0), HalfLife: time.Hour, GPUWeight: 8, Ordered: true, Why: compare,
+		Tree: []accounting.Standing{{Account: "root", Shares: 1}, {Account: "lab", User: "ada", Depth: 1, Shares: 3, Share: .75, Usage: .5, Used: 7,
+			LevelFairShare: math.Inf(1), Rank: 2, Factor: .25}}}, nil
+}
+func (e *engine) Priority(*queue.Job) (queue.Priority, bool) {
+	return queue.Priority{Queue: 30, User: 2, Parts: []queue.PriorityPart{{Name: "age", Weight: 2, Factor: .5, Points: 1}}, Total: 1}, true
 }
 func (e *engine) Window(*queue.Reservation) (queue.Period, bool) {
 	return queue.Period{Begin: time.Unix(300, 0), End: time.Unix(400, 0)}, true

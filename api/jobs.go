@@ -170,6 +170,9 @@ func (r rows) row(v queue.View, j *queue.Job, e *queue.Element, spec *pb.Spec) *
 			p.Reasons = append(p.Reasons, wire.FromReason(reason))
 		}
 		p.ExpectedStart = wire.Nanos(expected)
+		if turn, known := v.Priority(j); known {
+			p.Turn = wire.FromPriority(turn)
+		}
 	}
 	return p
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"fairslice/accounting"
 	"fairslice/api/wire"
 	"fairslice/nodes"
 	"fairslice/queue"
@@ -33,6 +34,8 @@ type Commands interface {
 	Admin(ctx context.Context, a queue.AdminCommand) ([]queue.Outcome, error)
 	// AddReservation returns the new reservation's ID.
 	AddReservation(ctx context.Context, q queue.ReservationRequest) (id string, err error)
+	// SetPolicy replaces the policy, if nobody has changed it since c.Base.
+	SetPolicy(ctx context.Context, c queue.PolicyChange) (queue.PolicyOutcome, error)
 }
 
 // Reader looks at the present and the past.
@@ -45,6 +48,10 @@ type Reader interface {
 	Subscribe(job queue.JobID) (changed <-chan struct{}, cancel func())
 	// History reads jobs, forgotten ones too, with their events. The caller owns the result.
 	History(ctx context.Context, s queue.Selection, by queue.Identity) (jobs []HistoryJob, notFound []string, err error)
+	// PolicyLog lists changes of the policy, newest first.
+	PolicyLog(ctx context.Context, limit int) ([]queue.PolicyEntry, error)
+	// Shares is the fair-share tree; with two to compare also why one stands before the other.
+	Shares(ctx context.Context, compare []string) (accounting.Shares, error)
 	// Describe gives the cluster's configuration. The caller must not change the result.
 	Describe() Cluster
 }
@@ -67,6 +74,7 @@ type Engine interface {
 	Commands
 	Reader
 	Members
+	Reporter
 }
 
 // Found is one element that a Selection names.

@@ -20,7 +20,7 @@ const gib = int64(1) << 30
 //	policy protected=2 order=sjf starts=9       also: candidates= looks=; without: EASY (1), fcfs
 //	nodes a=4 b=2,mem=8,gpu=2x100,lic=1,down    slots, then GiB, GPUs of so many hundredths, licences, state
 //	nodes c=4,gpu=1x100,mps d=4,mig=3+1         GPUs in ModeMPS; a GPU in instances of so many sevenths
-//	limit u=4 v=2x                              slots at once under a limit; x: elements
+//	limit u=4 v=2x                              slots at once under a limit; x: elements, m: bytes, g: hundredths of GPU
 //	used ann=9                                  slot-hours that a user has had, for order=fairshare
 //	window w a:2/0=50 10m-1h,25h-never          an advance reservation; "drop w" ends it
 //	running 1 on a:4/0=50 b:2 ends 10m          slots on each, hundredths of GPU 0; without ends: never; also user= under=
@@ -135,10 +135,10 @@ func (c *scenario) do(words []string) {
 }
 
 // fairShareOf serves who has had least first, and counts at once who is served (openpbs#1661).
-func fairShareOf(used map[string]float64) (share func(string) float64, started func(string, *queue.Shape, []nodes.Allocation)) {
-	return func(user string) float64 { return 1 / (1 + used[user]) },
-		func(user string, s *queue.Shape, _ []nodes.Allocation) {
-			used[user] += float64(s.Slots) * s.RunLimit.Hours()
+func fairShareOf(used map[string]float64) (share func(Claimant) float64, started func(Claimant, *queue.Shape, []nodes.Allocation)) {
+	return func(who Claimant) float64 { return 1 / (1 + used[who.User]) },
+		func(who Claimant, s *queue.Shape, _ []nodes.Allocation) {
+			used[who.User] += float64(s.Slots) * s.RunLimit.Hours()
 		}
 }
 
@@ -158,8 +158,14 @@ func (c *scenario) event(verb string, args []string) {
 	case "limit":
 		for _, w := range args {
 			name, n, _ := strings.Cut(w, "=")
-			most, elements := strings.CutSuffix(n, "x")
-			c.limits[name] = &Limit{Max: c.number(most), Elements: elements}
+			l := &Limit{}
+			for suffix, of := range map[string]Measure{"x": OfElements, "m": OfMemory, "g": OfFGPU} {
+				if most, ok := strings.CutSuffix(n, suffix); ok {
+					n, l.Of, l.Name = most, of, "limit "+name
+				}
+			}
+			l.Max = c.number(n)
+			c.limits[name] = l
 		}
 	case "used":
 		for _, w := range args {

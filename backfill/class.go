@@ -30,6 +30,9 @@ type class struct {
 	possible  bool // could ever run, when the inventory was as inventory says
 	inventory uint64
 
+	smallest   nodes.Amount // see smallestGPU
+	smallestAt uint64       // the inventory
+
 	costs map[*kind]float64 // as of the placement's epoch
 	epoch uint64
 }
@@ -75,14 +78,16 @@ func spreads(s *queue.Shape) bool {
 // whole says that all of a shape can go to one host.
 func (c *class) whole() bool { return c.host.Slots == c.shape.Slots }
 
-// group is what waits of one class, user and set of limits, in its order; or one element that holds a promise.
+// group is what waits of one class, claimant and set of limits, in its order; or one element that holds a promise.
 type group struct {
 	class   *class
 	user    string
+	account string // see Claimant
 	name    groupKey
 	limits  []*Limit
 	items   []*item
 	promise *promise
+	over    uint64   // the plan in which its head was found a place that its limits do not admit
 	slot    [2]int32 // in the sequences of Order and of Candidates, for orders that change with time
 }
 
@@ -102,13 +107,13 @@ func (g *group) head() *item { return g.items[0] }
 // groupKey tells groups apart.
 type groupKey struct {
 	class  *class
-	user   string
-	limits [4]*Limit
+	who    Claimant
+	limits [12]*Limit
 	job    queue.JobID // of its own, with more limits than these
 }
 
 func keyOf(c *class, j *Pending) groupKey {
-	k := groupKey{class: c, user: j.User}
+	k := groupKey{class: c, who: j.claimant()}
 	if copy(k.limits[:], j.Limits) < len(j.Limits) {
 		k.job = j.Job
 	}

@@ -199,11 +199,8 @@ func (p *Planner) WhyJob(id queue.JobID) []queue.Reason {
 	} else {
 		return nil
 	}
-	for _, l := range g.limits {
-		if p.left(l, g.promise, p.now, p.now.plus(g.class.length)) < l.amount(g.class.shape.Slots) {
-			return []queue.Reason{{Kind: queue.ReasonQueueLimit,
-				Text: fmt.Sprintf("A limit of %d is reached: %d run, and starts are promised under it", l.Max, l.used)}}
-		}
+	if why, ok := p.keptOut(g); ok {
+		return []queue.Reason{why}
 	}
 	if p.policy.Protected == 0 && p.blocker != nil && p.blocker != g {
 		return []queue.Reason{{Kind: queue.ReasonReserved, Text: fmt.Sprintf("Job %s is before it, and nothing passes it (fcfs)", p.blocker.head().id())}}

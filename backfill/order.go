@@ -2,7 +2,6 @@ package backfill
 
 import (
 	"cmp"
-	"math"
 	"time"
 )
 
@@ -29,15 +28,16 @@ type facts struct {
 	user      *user
 }
 
-// user is what the planner knows of one.
+// user is what the planner knows of a Claimant.
 type user struct {
 	share   float64
-	version uint64 // of what the predictor knows of him
+	began   float64 // share before the plan served anybody: what his turn is by, for those who ask
+	version uint64  // of what the predictor knows of him
 }
 
 func (p *Planner) factsOf(i *item) facts {
 	j := &i.pending
-	f := facts{submitted: instantOf(j.Submitted), met: j.Met.Seconds(), user: p.user(j.User)}
+	f := facts{submitted: instantOf(j.Submitted), met: j.Met.Seconds(), user: p.user(j.claimant())}
 	f.size, f.share = p.size(j.Shape)
 	f.estimate(p.Predictor, i.group)
 	return f
@@ -133,18 +133,13 @@ var Responsive Order = Weighted{Response: 1, Guard: 60 * time.Hour}
 const longestGuarded = 7 * 24 * 3600
 
 func (w Weighted) key(f *facts, now instant) float64 {
-	wait, guard := f.wait(now), w.Guard.Seconds()
-	if guard <= 0 {
-		guard = math.Inf(1)
-	}
-	if wait > guard*(1-f.share/2)+1.5*min(f.limit, longestGuarded)+f.met/3 {
+	wait, guard := f.wait(now), w.guard()
+	if w.late(f, now) {
 		return aged - 1/(1+wait)
 	}
 	key := w.FairShare*f.user.share + w.Age*min(wait/guard, 1) + w.Size/max(f.size, 1)
 	if w.Response > 0 {
-		soft := wait / (0.8 * guard)
-		x := (wait + 900) / (max(f.length, 1) * math.Sqrt(f.size)) * (1 + soft*soft)
-		key += w.Response * x / (1 + x)
+		key += w.Response * response(f, wait, guard)
 	}
 	return key
 }

@@ -33,7 +33,7 @@ func (p *Planner) Add(j Pending) {
 // keeps says whether a promise still holds for j as it is now, and takes over its place in the order.
 func (p *Planner) keeps(pr *promise, c *class, j *Pending) bool {
 	g := pr.group
-	if g.class != c || g.user != j.User || !slices.Equal(g.limits, j.Limits) {
+	if g.class != c || g.user != j.User || g.account != j.Account || !slices.Equal(g.limits, j.Limits) {
 		return false
 	}
 	p.unlist(g)
@@ -78,7 +78,7 @@ func (p *Planner) put(i *item) {
 	key := keyOf(c, j)
 	g := p.groups[key]
 	if g == nil {
-		g = &group{class: c, user: j.User, name: key, limits: j.Limits}
+		g = &group{class: c, user: j.User, account: j.Account, name: key, limits: j.Limits}
 		p.groups[key] = g
 		c.groups++
 	}

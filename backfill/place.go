@@ -311,7 +311,7 @@ func (c *class) fitsOver(list []*nodes.Node) bool {
 func (p *Planner) most(c *class, g *group) int {
 	most := c.shape.MaxSlots
 	for _, l := range g.limits {
-		if !l.Elements {
+		if l.Of == OfSlots {
 			most = min(most, p.left(l, g.promise, p.now, p.now.plus(c.length)))
 		}
 	}

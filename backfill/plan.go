@@ -13,8 +13,8 @@ func (p *Planner) Plan(now time.Time) *Plan {
 	p.turned()
 	p.plans++
 	plan := &Plan{}
-	for name, u := range p.users {
-		p.refresh(name, u)
+	for who, u := range p.users {
+		p.refresh(who, u)
 	}
 	laid := p.laid
 	p.planning = true
@@ -97,7 +97,7 @@ func (p *Planner) serve(plan *Plan) {
 		if ahead > 0 && p.policy.Protected > 0 {
 			p.liftUnseen() // it comes before them in order
 		}
-		if p.start(plan, g) {
+		if p.start(plan, g) || g.over == p.plans {
 			continue
 		}
 		if p.policy.Protected == 0 {
@@ -208,6 +208,10 @@ func (p *Planner) keep(plan *Plan, g *group) bool {
 	if p.start(plan, g) {
 		return false
 	}
+	if g.over == p.plans {
+		p.withdraw(pr)
+		return false
+	}
 	limit, stays := never, at > p.now && p.stillFree(g.class, at, alloc)
 	if stays {
 		limit = at
@@ -265,6 +269,9 @@ func (p *Planner) start(plan *Plan, g *group) bool {
 		if g.promise == nil {
 			c.refused = p.room
 		}
+		return false
+	}
+	if !p.admits(g, alloc) {
 		return false
 	}
 	i := g.head()

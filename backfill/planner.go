@@ -2,6 +2,7 @@ package backfill
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -15,12 +16,12 @@ import (
 type Planner struct {
 	// Select is Snapshot.Select. After it may answer differently, Reselect must be called.
 	Select func(*nodes.Node, *queue.Shape) bool
-	// Share says how much a user deserves to be served, more first. It is asked when a plan begins, and for a user of
+	// Share says how much somebody deserves to be served, more first. It is asked when a plan begins, and for those of
 	// whom something has started in it.
-	Share func(user string) float64
+	Share func(Claimant) float64
 	// Started, if not nil, is told in each plan of whatever starts, or is promised a start, so that Share can count it for
 	// the rest of that plan (openpbs#1661).
-	Started func(user string, s *queue.Shape, alloc []nodes.Allocation)
+	Started func(who Claimant, s *queue.Shape, alloc []nodes.Allocation)
 	// Predictor, if not nil, estimates run times for orders that use them.
 	Predictor *Predictor
 
@@ -61,7 +62,7 @@ type Planner struct {
 	waiting    int64 // slot-seconds: the work of all that waits
 	windows    map[string]*window
 	turn       instant // when the next window opens or closes
-	users      map[string]*user
+	users      map[Claimant]*user
 	sequence   sequence // of Order
 	second     sequence // of Candidates; nil when it is the same
 	lots       []lot    // scratch
@@ -76,7 +77,6 @@ type running struct {
 	window string
 	user   string
 	limits []*Limit
-	slots  int
 }
 
 // hostKey names a host: a node, or the part of it that an advance reservation has.
@@ -88,7 +88,7 @@ type hostKey struct {
 // New makes a planner for a cluster without nodes and jobs.
 func New(policy Policy) *Planner {
 	p := &Planner{policy: policy, location: time.UTC, placement: policy.Placement,
-		byID: map[hostKey]*host{}, windows: map[string]*window{}, turn: never, users: map[string]*user{}, running: map[queue.ElementID]*running{}, classes: map[queue.Shape]*class{},
+		byID: map[hostKey]*host{}, windows: map[string]*window{}, turn: never, users: map[Claimant]*user{}, running: map[queue.ElementID]*running{}, classes: map[queue.Shape]*class{},
 		groups: map[groupKey]*group{}, items: map[queue.JobID]*item{}, selections: map[selection]*candidates{},
 		promises: map[queue.JobID][]*promise{}}
 	p.kinds.byKey = map[string]*kind{}
@@ -232,7 +232,6 @@ func (p *Planner) begin(r Running, ends instant) {
 	x := &running{alloc: r.Alloc, ends: ends, window: r.Window, user: r.User, limits: r.Limits, holds: make([]hold, len(r.Alloc))}
 	for i := range r.Alloc {
 		a := &r.Alloc[i]
-		x.slots += a.Slots
 		h := p.byID[hostKey{a.Node, r.Window}]
 		if h == nil { // its window is gone
 			h = p.byID[hostKey{a.Node, ""}]
@@ -364,22 +363,34 @@ func compareIDs(a, b queue.ElementID) int {
 	return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Index, b.Index))
 }
 
-func (p *Planner) user(name string) *user {
-	u := p.users[name]
+// Claimant is whom fair share serves: a user, or where the site has accounts a user in one of them.
+type Claimant struct {
+	User    string
+	Account string // "" where there are none
+}
+
+func (j *Pending) claimant() Claimant { return Claimant{j.User, j.Account} }
+
+// Claimants lists those of whom something waits or has waited, in no order.
+func (p *Planner) Claimants() []Claimant { return slices.Collect(maps.Keys(p.users)) }
+
+func (p *Planner) user(who Claimant) *user {
+	u := p.users[who]
 	if u == nil {
 		u = &user{}
-		p.users[name] = u
-		p.refresh(name, u)
+		p.users[who] = u
+		p.refresh(who, u)
 	}
 	return u
 }
 
-// refresh asks again what is known of a user.
-func (p *Planner) refresh(name string, u *user) {
+// refresh asks again what is known of somebody.
+func (p *Planner) refresh(who Claimant, u *user) {
 	if p.Share != nil {
-		u.share = p.Share(name)
+		u.share = p.Share(who)
+		u.began = u.share
 	}
 	if p.Predictor != nil {
-		u.version = p.Predictor.version(name)
+		u.version = p.Predictor.version(who.User)
 	}
 }

@@ -51,8 +51,11 @@ func (p *Planner) promiseTo(g *group, far bool) *promise {
 // plan (openpbs#1661).
 func (p *Planner) served(g *group, alloc []nodes.Allocation) {
 	if p.Started != nil {
-		p.Started(g.user, g.class.shape, alloc)
-		p.refresh(g.user, p.user(g.user))
+		who := Claimant{g.user, g.account}
+		p.Started(who, g.class.shape, alloc)
+		if p.Share != nil {
+			p.user(who).share = p.Share(who)
+		}
 	}
 }
 
@@ -60,7 +63,7 @@ func (p *Planner) served(g *group, alloc []nodes.Allocation) {
 func (p *Planner) engage(c *class, one Pending, at instant, alloc []nodes.Allocation) *promise {
 	pr := &promise{id: queue.ElementID{Job: one.Job, Index: one.Indices[0]}}
 	c.groups++
-	pr.group = &group{class: c, user: one.User, limits: one.Limits, promise: pr}
+	pr.group = &group{class: c, user: one.User, account: one.Account, limits: one.Limits, promise: pr}
 	pr.group.items = []*item{{pending: one, group: pr.group}}
 	p.list(pr.group)
 	for _, l := range one.Limits {

@@ -52,7 +52,7 @@ func drawCluster(t *rapid.T, policy Policy) *cluster {
 		share: map[string]float64{}, promises: map[queue.ElementID]time.Time{}}
 	c.p = New(policy)
 	c.p.Select = onHosts
-	c.p.Share = func(u string) float64 { return c.share[u] }
+	c.p.Share = func(who Claimant) float64 { return c.share[who.User] }
 	for i := range rapid.IntRange(1, 5).Draw(t, "nodes") {
 		n := &nodes.Node{ID: nodes.ID(fmt.Sprint("n", i)), Alive: true, Slots: rapid.IntRange(1, 8).Draw(t, "slots"),
 			Memory: rapid.Int64Range(1, 16).Draw(t, "gib") * gib, Consumables: "lic=2"}
@@ -88,7 +88,7 @@ func drawCluster(t *rapid.T, policy Policy) *cluster {
 		c.p.PutWindow(Window{ID: "w", Shares: []nodes.Allocation{share}, Spans: []Span{{begin, end}}})
 	}
 	c.limited = rapid.Bool().Draw(t, "limited")
-	c.limits = []*Limit{{Max: rapid.IntRange(1, 12).Draw(t, "limit")}, {Max: rapid.IntRange(1, 3).Draw(t, "elements"), Elements: true}}
+	c.limits = []*Limit{{Max: rapid.IntRange(1, 12).Draw(t, "limit")}, {Max: rapid.IntRange(1, 3).Draw(t, "elements"), Of: OfElements}}
 	return c
 }
 

@@ -90,6 +90,24 @@ func TestBackfillScenarios(t *testing.T) {
 			job 1 slots=2 limit=1h under=u ; job 2 slots=2 limit=1h under=u ; job 3 slots=2 limit=9h
 			= 0m start 1 3
 			= 1h start 2 on a`},
+		{"limits of memory and fGPU count allocations, and whom they keep holds no promise and no place", `
+			nodes a=8,mem=64,gpu=2x100 ; limit m=4294967296m g=150g
+			job 1 mem=3 limit=1h under=m ; job 2 mem=2 limit=1h under=m ; job 3 fgpu=1 limit=1h under=g ; job 4 fgpu=1 limit=2h under=g ; job 5 limit=9h
+			= 0m start 1 3 5
+			= 1h start 2 4`},
+		{"a whole GPU counts what it is, and others pass whom a limit keeps", `
+			nodes a=8,gpu=2x100 b=8,gpu=2x200 ; limit g=250g
+			running 1 on b:1/0=200 ends 1h under=g
+			job 2 whole=1 limit=1h on=b under=g ; job 3 whole=1 limit=9h on=a
+			= start 3 on a/0
+			= wait 2 limit ~1h
+			at 1h
+			= start 2 on b/0`},
+		{"one host or two: what a place takes more than the least is asked of the limit, too", `
+			nodes a=3,mem=64 b=3,mem=64 ; limit m=4294967296m
+			job 1 slots=4 mem=3 limit=1h under=m ; job 2 slots=2 mem=3 limit=2h under=m
+			= start 2 on a
+			= wait 1 limit`},
 		// OpenPBS test_topjob_fail.
 		{"B14: the place of a job that can never run goes to the next, and comes back with its nodes", `
 			nodes a=2

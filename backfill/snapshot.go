@@ -23,7 +23,7 @@ type Snapshot struct {
 	// Of the shape it may look at Queue, Hosts and Select only. It must answer the same for the same
 	// arguments during one plan.
 	Select func(*nodes.Node, *queue.Shape) bool
-	Share  func(user string) float64 // see Planner.Share
+	Share  func(Claimant) float64 // see Planner.Share
 	// Predictor is Planner.Predictor.
 	Predictor *Predictor
 }
@@ -45,6 +45,7 @@ type Pending struct {
 	Job       queue.JobID
 	Shape     *queue.Shape
 	User      string
+	Account   string // see Claimant
 	Submitted time.Time
 	Position  int64 // among the jobs of its priority; the job's number decides between equals
 	// Moved is -1 for a job that was moved to before, 1 to behind the user's others; for orders that change with time.

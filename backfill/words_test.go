@@ -218,7 +218,7 @@ func (c *scenario) jobWord(p *Pending, w string) {
 			p.Limits = append(p.Limits, c.limits[name])
 		}
 	case "most": // of an array's elements at once
-		p.Limits = append(p.Limits, &Limit{Max: c.number(value), Elements: true})
+		p.Limits = append(p.Limits, &Limit{Max: c.number(value), Of: OfElements})
 	case "n":
 		p.Indices = nil
 		for i := range c.number(value) {

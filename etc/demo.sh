@@ -145,6 +145,21 @@ show bhist -l "$slow"
 say "Interactive: a terminal on the node"
 show "bsub -I -image sample 'echo running as \$(id -un); exit 0'"
 
+say "Accounts: physics has three shares, chem one; who has used what of them"
+cat >site.policy <<'POLICY'
+account physics shares=3 description="three quarters of the site"
+account chem shares=1
+user alice account=physics default
+user bob account=chem default
+limit each-user running=100
+POLICY
+show badmin account load site.policy
+show bshare
+show bacct -u all
+show breport usage -by project
+show breport usage -by user -plot usage.svg
+show "head -c 60 usage.svg; echo"
+
 say "Everything that ran"
 show "bjobs -a | sed '17,110d'"
 say "Done. Start your own with: out/batchd dev --state DIR --nodes 2 --sim-gpus 1x8GiB --fgpu-per-gpu 2"

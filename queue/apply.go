@@ -31,6 +31,13 @@ func (b *Book) apply(ev Event) error {
 		b.Queues[body.Queue] = QueueState{Closed: body.Closed, Inact: body.Inact, Reason: body.Reason}
 		b.dirty.Queues[body.Queue] = struct{}{}
 		return nil
+	case *PolicySet:
+		if body.Version != b.Policy.Version+1 {
+			return fmt.Errorf("policy version %d does not follow version %d", body.Version, b.Policy.Version)
+		}
+		b.Policy = PolicyState{Version: body.Version, Text: body.Text, By: ev.By, At: ev.At}
+		b.dirty.Policy = true
+		return nil
 	case *ReservationAdded, *ReservationDeleted:
 		return b.applyReservation(body)
 	}
@@ -142,12 +149,13 @@ func (b *Book) applyElement(j *Job, e *Element, ev Event) error {
 			return fmt.Errorf("attempt %d does not follow %d", body.Attempt, e.Attempts)
 		}
 		old := e.Attempt
-		e.Attempt = &Attempt{Number: body.Attempt, Alloc: body.Alloc, Dispatched: ev.At, RunLimit: body.RunLimit}
+		e.Attempt = &Attempt{Number: body.Attempt, Alloc: body.Alloc, Dispatched: ev.At, RunLimit: body.RunLimit,
+			Account: body.Account, Waited: waited(j, e, ev.At)}
 		if err := b.hold(j, e); err != nil {
 			e.Attempt = old
 			return err
 		}
-		e.Attempts, e.Retry, state = body.Attempt, time.Time{}, Run
+		e.Attempts, e.Retry, e.Waited, state = body.Attempt, time.Time{}, 0, Run
 	case *Began:
 		a := e.Attempt
 		a.Began, a.Pid, a.Home, a.CWD = body.Ran, body.Pid, body.Home, body.CWD
@@ -184,7 +192,7 @@ func (b *Book) applyElement(j *Job, e *Element, ev Event) error {
 		if body.Failed {
 			e.Failed++
 		}
-		e.Attempt, e.KillAs, e.KillAt, e.Requeue, e.Hold, e.AsDone = nil, "", time.Time{}, false, false, false
+		e.Attempt, e.Waited, e.KillAs, e.KillAt, e.Requeue, e.Hold, e.AsDone = nil, 0, "", time.Time{}, false, false, false
 		if state = Pend; body.Hold {
 			state = PSusp
 		}
@@ -198,7 +206,7 @@ func (b *Book) applyElement(j *Job, e *Element, ev Event) error {
 	case *Suspended:
 		switch {
 		case e.State == Pend:
-			state = PSusp
+			state, e.Waited = PSusp, waited(j, e, ev.At)
 		case body.System:
 			state = SSusp
 		default:
@@ -208,9 +216,12 @@ func (b *Book) applyElement(j *Job, e *Element, ev Event) error {
 		if state = Run; e.State == PSusp {
 			state = Pend
 		} else {
-			e.Attempt.Stopped += ev.At.Sub(e.Since)
+			e.Attempt.Stopped += max(ev.At.Sub(e.Since), 0)
 		}
 	case *Lost:
+		if e.State != Run { // what follows is not known to be a stop
+			e.Attempt.Stopped += max(ev.At.Sub(e.Since), 0)
+		}
 		state = Unkwn
 	case *Found:
 		if !body.State.Live() {
@@ -222,6 +233,15 @@ func (b *Book) applyElement(j *Job, e *Element, ev Event) error {
 		e.State, e.Since = state, ev.At
 	}
 	return nil
+}
+
+// waited is how long a PEND element has waited, see Attempt.Waited. A clock that was set back takes nothing away.
+func waited(j *Job, e *Element, now time.Time) time.Duration {
+	since := e.Since
+	if j.Spec.Begin.After(since) {
+		since = j.Spec.Begin
+	}
+	return e.Waited + max(now.Sub(since), 0)
 }
 
 // attemptOf is the attempt that a body is about, 0 when it names none or makes a new one.

@@ -17,6 +17,7 @@ type Book struct {
 	Queues map[string]QueueState
 	// Reservations by ID. Those in it are never changed.
 	Reservations map[string]*Reservation
+	Policy       PolicyState
 
 	LastSeq int64 // of the last event applied
 	LastJob JobID // the highest number ever given
@@ -41,6 +42,8 @@ type Dirty struct {
 	Nodes     map[nodes.ID]struct{}
 	Queues    map[string]struct{}
 	Forgotten []JobID
+
+	Policy bool
 
 	Reservations map[string]struct{} // added, or deleted when the book has it no more
 }
@@ -110,6 +113,9 @@ func (b *Book) RestoreReservations(list []*Reservation) error {
 	}
 	return nil
 }
+
+// RestorePolicy adds the stored policy to a book that Restore fills.
+func (b *Book) RestorePolicy(p PolicyState) { b.Policy = p }
 
 func (b *Book) add(j *Job) error {
 	if j.Spec.Depend != "" {

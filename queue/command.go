@@ -127,6 +127,7 @@ const (
 	ReasonArrayLimit    ReasonKind = "array-limit" // -J "a[..]%n"
 	ReasonUserLimit     ReasonKind = "user-limit"  // slots of a user in the queue
 	ReasonQueueLimit    ReasonKind = "queue-limit"
+	ReasonLimit         ReasonKind = "limit"        // of the policy: badmin limit
 	ReasonBackoff       ReasonKind = "back-off"     // the last start failed
 	ReasonReservation   ReasonKind = "reservation"  // -U: the advance reservation is gone, or not open
 	ReasonNoHost        ReasonKind = "no-host"      // no host could ever hold it
@@ -150,6 +151,8 @@ type View interface {
 	PlannedAt() time.Time
 	// Ahead counts the pending elements ordered before this one in the last plan.
 	Ahead(j *Job, e *Element) int
+	// Priority is what decides when the next element of a job that waits is served; false while no plan knows it.
+	Priority(j *Job) (Priority, bool)
 	// Window is the window of a reservation that is open, or else its next one.
 	Window(r *Reservation) (window Period, open bool)
 }

@@ -38,6 +38,7 @@ type (
 		Attempt  int                `json:"attempt"`
 		Alloc    []nodes.Allocation `json:"alloc"`
 		RunLimit time.Duration      `json:"run_limit,omitempty"`
+		Account  string             `json:"account,omitempty"` // that the attempt will be charged to, whatever becomes of the policy
 	}
 	// Began is the node's word that the command runs.
 	Began struct {
@@ -150,6 +151,13 @@ type (
 		Reason string `json:"reason,omitempty"`
 	}
 
+	// PolicySet replaces the policy of accounts, shares, limits and budgets as a whole. Who changed what is in the events:
+	// this one's By and At, and as the text before it the PolicySet before.
+	PolicySet struct {
+		Version int64  `json:"version"` // from 1, each one more than the one before
+		Text    string `json:"text"`    // canonical text of accounting.Policy; opaque here
+	}
+
 	// ReservationAdded is brsvadd, with the shares that were found for it.
 	ReservationAdded struct {
 		Reservation *Reservation `json:"reservation"`
@@ -159,19 +167,6 @@ type (
 		ID string `json:"id"`
 	}
 )
-
-// Charge is what an attempt cost; exactly one is recorded for each attempt, in the transaction that ends it.
-type Charge struct {
-	User        string        `json:"user"`
-	Account     string        `json:"account,omitempty"`
-	Queue       string        `json:"queue"`
-	Began       time.Time     `json:"began"`
-	Ended       time.Time     `json:"ended"`
-	SlotSeconds float64       `json:"slot_seconds"`
-	FGPUSeconds float64       `json:"fgpu_seconds"` // fGPU × seconds
-	CPU         time.Duration `json:"cpu"`
-	MaxMemory   int64         `json:"max_memory"`
-}
 
 func (*Submitted) Kind() Kind     { return "submitted" }
 func (*Started) Kind() Kind       { return "started" }
@@ -196,6 +191,8 @@ func (*NodeClosed) Kind() Kind    { return "node-closed" }
 func (*NodeOpened) Kind() Kind    { return "node-opened" }
 func (*QueueSet) Kind() Kind      { return "queue-set" }
 
+func (*PolicySet) Kind() Kind { return "policy-set" }
+
 func (*ReservationAdded) Kind() Kind   { return "reservation-added" }
 func (*ReservationDeleted) Kind() Kind { return "reservation-deleted" }
 
@@ -212,6 +209,7 @@ var bodies = map[Kind]func() Body{
 	"forgotten": func() Body { return new(Forgotten) }, "node-joined": func() Body { return new(NodeJoined) },
 	"node-lost": func() Body { return new(NodeLost) }, "node-closed": func() Body { return new(NodeClosed) },
 	"node-opened": func() Body { return new(NodeOpened) }, "queue-set": func() Body { return new(QueueSet) },
+	"policy-set":        func() Body { return new(PolicySet) },
 	"reservation-added": func() Body { return new(ReservationAdded) }, "reservation-deleted": func() Body { return new(ReservationDeleted) },
 }
 

@@ -45,6 +45,8 @@ type Element struct {
 	Note    string    `json:"note,omitempty"`    // bkill -C's text, or why the last attempt could not start
 	Retry   time.Time `json:"retry,omitzero"`    // not before: back-off after a failed start
 	Failed  int       `json:"failed,omitempty"`  // starts that failed in a row
+	// Waited is the part of its wait that is over, see Attempt.Waited: it grows when a waiting element is held.
+	Waited time.Duration `json:"waited,omitempty"`
 }
 
 // Attempt is one run of an element on nodes.
@@ -52,16 +54,20 @@ type Attempt struct {
 	Number     int                `json:"number"`
 	Alloc      []nodes.Allocation `json:"alloc"` // the first is where the job's command runs
 	Dispatched time.Time          `json:"dispatched"`
-	Began      time.Time          `json:"began,omitzero"` // the command runs since
-	Pid        int                `json:"pid,omitempty"`
-	RunLimit   time.Duration      `json:"run_limit,omitempty"`
-	Stopped    time.Duration      `json:"stopped,omitempty"` // time spent suspended, not counted against RunLimit
-	Home       string             `json:"home,omitempty"`
-	CWD        string             `json:"cwd,omitempty"`
-	Stdout     string             `json:"stdout,omitempty"` // files actually used
-	Stderr     string             `json:"stderr,omitempty"`
-	Image      string             `json:"image,omitempty"` // the SIF file, "" on the bare node
-	Usage      Usage              `json:"usage,omitzero"`
+	Account    string             `json:"account,omitempty"` // that is charged; empty in what older versions started
+	// Waited is how long the element was PEND before the dispatch, since its submission or its last requeue. Time before
+	// -b's begin and time as PSUSP are left out; back-off, dependencies and limits are waited for like resources.
+	Waited   time.Duration `json:"waited,omitempty"`
+	Began    time.Time     `json:"began,omitzero"` // the command runs since
+	Pid      int           `json:"pid,omitempty"`
+	RunLimit time.Duration `json:"run_limit,omitempty"`
+	Stopped  time.Duration `json:"stopped,omitempty"` // time spent suspended, not counted against RunLimit
+	Home     string        `json:"home,omitempty"`
+	CWD      string        `json:"cwd,omitempty"`
+	Stdout   string        `json:"stdout,omitempty"` // files actually used
+	Stderr   string        `json:"stderr,omitempty"`
+	Image    string        `json:"image,omitempty"` // the SIF file, "" on the bare node
+	Usage    Usage         `json:"usage,omitzero"`
 }
 
 // Usage is what an attempt has consumed so far.

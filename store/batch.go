@@ -24,6 +24,9 @@ type Batch struct {
 	// Reservations by ID; nil for one that is deleted.
 	Reservations map[string]*queue.Reservation
 
+	// Policy is set by a batch that changes it.
+	Policy *queue.PolicyState
+
 	// Forgotten jobs lose their rows; their events and charges stay.
 	Forgotten []queue.JobID
 	// Blobs are scripts and environments by the lower-case hexadecimal SHA-256 of their bytes. A batch that
@@ -49,6 +52,7 @@ type heldSlice struct {
 type chargeRow struct {
 	id      queue.ElementID
 	attempt int
+	seq     int64 // of the event
 	*queue.Charge
 }
 
@@ -83,7 +87,7 @@ func (b *Batch) derive() (*derived, error) {
 			d.freed = append(d.freed, at)
 		}
 		if c != nil {
-			d.charges = append(d.charges, chargeRow{at.id, attempt, c})
+			d.charges = append(d.charges, chargeRow{at.id, attempt, ev.Seq, c})
 		}
 	}
 	for i := range b.Events {

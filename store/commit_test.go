@@ -87,7 +87,7 @@ func TestEventsComeBackAsTheyWere(t *testing.T) {
 		&queue.Suspended{System: true}, &queue.Resumed{}, &queue.Lost{}, &queue.Found{State: queue.USusp},
 		&queue.Modified{Spec: &queue.Spec{Command: "x"}, Words: "-n 2"}, &queue.Switched{Queue: "q"}, &queue.Moved{Position: 1, Bottom: true},
 		&queue.ArrayLimited{Limit: 3}, &queue.Forgotten{}, &queue.NodeJoined{Node: node("n9")}, &queue.NodeLost{Node: "n9"},
-		&queue.NodeClosed{Node: "n9", Reason: "r"}, &queue.NodeOpened{Node: "n9"}, &queue.QueueSet{Queue: "q", Inact: true}}
+		&queue.NodeClosed{Node: "n9", Reason: "r"}, &queue.NodeOpened{Node: "n9"}, &queue.QueueSet{Queue: "q", Inact: true}, &queue.PolicySet{Version: 1, Text: "account lab\n"}}
 	n := node("n1")
 	b := &store.Batch{Term: w.term, Nodes: []*nodes.Node{&n}}
 	for i, body := range bodies {
@@ -148,6 +148,16 @@ func TestTheDatabaseRefusesWhatMustNotBe(t *testing.T) {
 			again.Seq++
 			b.Events = append(b.Events, again)
 		}, "charges_pkey"},
+		"a charge for less than no time": {func(w *writer, b *store.Batch) {
+			end := ended(1, 0, w.now)
+			end.Charge.Began = end.Charge.Ended.Add(time.Millisecond)
+			b.Events[0].Job, b.Events[0].Body = 1, end
+		}, "began_before_it_ended"},
+		"a charge of less than nothing": {func(w *writer, b *store.Batch) {
+			end := ended(1, 0, w.now)
+			end.Charge.Suspended = -time.Second
+			b.Events[0].Job, b.Events[0].Body = 1, end
+		}, "amounts_are_positive"},
 		"a blob under another's name": {func(w *writer, b *store.Batch) {
 			b.Blobs = map[string][]byte{strings.Repeat("0", 64): []byte("x")}
 		}, "hash_is_of_data"},

@@ -16,7 +16,9 @@
 //  4. On no GPU do the slices exceed its capacity, on no node do slots and memory exceed what it has:
 //     CHECKs on gpus and nodes; and the slices, derived from the events and not from the Book, are summed
 //     again in the database (trigger slices_fit).
-//  5. An attempt is charged exactly once: key of charges; Commit refuses the end of an attempt without a charge.
+//  5. An attempt is charged exactly once: key of charges; Commit refuses the end of an attempt without a charge. The hourly
+//     sums have each charge once and whole: each step adds charges and moves the mark of how far it came in one
+//     transaction (RollUp); CheckRollUp compares all of them with the charges, and a test both with what was held.
 //  6. A live element has exactly one attempt, a final one has a result: CHECKs on elements.
 //  7. Local clocks of different machines are never compared: leases expire by the database's clock.
 //

@@ -51,13 +51,14 @@ type more struct {
 	Note    string        `json:"note,omitempty"`
 	Retry   time.Time     `json:"retry,omitzero"`
 	Failed  int           `json:"failed,omitempty"`
+	Waited  time.Duration `json:"waited,omitempty"`
 }
 
 func moreOf(e *queue.Element) more {
-	return more{e.KillAs, e.KillAt, e.Requeue, e.Hold, e.AsDone, e.Note, e.Retry, e.Failed}
+	return more{e.KillAs, e.KillAt, e.Requeue, e.Hold, e.AsDone, e.Note, e.Retry, e.Failed, e.Waited}
 }
 
 func (m *more) give(e *queue.Element) {
 	e.KillAs, e.KillAt, e.Requeue, e.Hold, e.AsDone = m.KillAs, m.KillAt, m.Requeue, m.Hold, m.AsDone
-	e.Note, e.Retry, e.Failed = m.Note, m.Retry, m.Failed
+	e.Note, e.Retry, e.Failed, e.Waited = m.Note, m.Retry, m.Failed, m.Waited
 }

@@ -144,45 +144,6 @@ func (s *Store) JobByToken(ctx context.Context, user, token string) (id queue.Jo
 	return id, id != 0, wrap(err, "find the job of a token")
 }
 
-// Charged is one recorded charge.
-type Charged struct {
-	ID      queue.ElementID
-	Attempt int
-	queue.Charge
-}
-
-// Charges calls fn for every charge of attempts that ended in [from, to), in no order; a zero time is no bound.
-func (s *Store) Charges(ctx context.Context, from, to time.Time, fn func(Charged) error) error {
-	var stop error
-	err := s.reader.with(ctx, func(c *pgx.Conn) error {
-		rows, err := c.Query(ctx, `SELECT job, idx, attempt, user_name, account, queue, began, ended, slot_seconds, fgpu_seconds, cpu_ns, max_memory
-			FROM charges WHERE ended >= $1 AND ended < $2`, bound(from, pgtype.NegativeInfinity), bound(to, pgtype.Infinity))
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var r Charged
-			var began *time.Time
-			if err := rows.Scan(&r.ID.Job, &r.ID.Index, &r.Attempt, &r.User, &r.Account, &r.Queue, &began, &r.Ended,
-				&r.SlotSeconds, &r.FGPUSeconds, &r.CPU, &r.MaxMemory); err != nil {
-				return err
-			}
-			if r.Ended = r.Ended.UTC(); began != nil {
-				r.Began = began.UTC()
-			}
-			if stop = fn(r); stop != nil {
-				return nil
-			}
-		}
-		return rows.Err()
-	})
-	if stop != nil {
-		return stop
-	}
-	return wrap(err, "read charges")
-}
-
 func bound(t time.Time, zero pgtype.InfinityModifier) pgtype.Timestamptz {
 	if t.IsZero() {
 		return pgtype.Timestamptz{InfinityModifier: zero, Valid: true}

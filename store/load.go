@@ -23,6 +23,8 @@ type State struct {
 	// Reservations are for Book.RestoreReservations, by ID.
 	Reservations []*queue.Reservation
 
+	Policy queue.PolicyState // for Book.RestorePolicy; version 0 where none was set
+
 	LastSeq int64       // of the last event
 	LastJob queue.JobID // the highest number ever given, also to jobs that are forgotten
 }
@@ -47,6 +49,9 @@ func (s *Store) Load(ctx context.Context) (*State, error) {
 			return err
 		}
 		if err := st.loadReservations(ctx, tx); err != nil {
+			return err
+		}
+		if err := st.loadPolicy(ctx, tx); err != nil {
 			return err
 		}
 		if err := st.loadJobs(ctx, tx); err != nil {

@@ -75,6 +75,10 @@ func (w *writer) batch(events ...queue.Event) *store.Batch {
 	for id := range d.Reservations {
 		b.Reservations[id] = w.book.Reservations[id]
 	}
+	if d.Policy {
+		p := w.book.Policy
+		b.Policy = &p
+	}
 	b.Forgotten = d.Forgotten
 	return b
 }
@@ -97,6 +101,7 @@ func restored(t testing.TB, s *store.Store) *queue.Book {
 	if err := b.RestoreReservations(st.Reservations); err != nil {
 		t.Fatal(err)
 	}
+	b.RestorePolicy(st.Policy)
 	if err := b.Restore(st.Jobs, st.Nodes, st.Queues, st.LastSeq, st.LastJob); err != nil {
 		t.Fatal(err)
 	}
@@ -142,6 +147,7 @@ func dump(t testing.TB, b *queue.Book) string {
 	}
 	put("queues", b.Queues)
 	put("reservations", b.Reservations)
+	put("policy", b.Policy)
 	return out.String()
 }
 
@@ -193,8 +199,10 @@ func started(attempt int, id nodes.ID, gpu int, amount nodes.Amount) *queue.Star
 }
 
 func charge(at time.Time) *queue.Charge {
-	return &queue.Charge{User: "ada", Account: "lab", Queue: "gpu", Began: at.Add(-time.Minute), Ended: at, SlotSeconds: 60, FGPUSeconds: 30,
-		CPU: 59 * time.Second, MaxMemory: 1 << 20}
+	return &queue.Charge{User: "ada", Account: "lab", Queue: "gpu", Project: "alloys", Image: "/images/pytorch.sif", Nodes: "n1=1", Slices: "GPU-n1-0=50",
+		Outcome: queue.EndingDone, Began: at.Add(-time.Minute).Truncate(time.Millisecond), Ended: at.Truncate(time.Millisecond), Slots: 1, Memory: 1 << 30, FGPU: 50,
+		Consumables: "licence=1", Suspended: 5 * time.Second, Waited: 7 * time.Second, RunLimit: time.Hour,
+		CPU: 59 * time.Second, MaxMemory: 1 << 20, AvgMemory: 1 << 19, GPUMemory: 1 << 18, SMTime: time.Second, SMMeasured: time.Minute}
 }
 
 func ended(attempt int, status int, at time.Time) *queue.Ended {

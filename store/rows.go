@@ -139,28 +139,6 @@ func (st *statements) addSlices(held []heldSlice) {
 	st.batch.Queue(insertSlices, job, idx, attempt, node, uuid, amount, memory, share, mode)
 }
 
-func (st *statements) addCharges(charges []chargeRow) {
-	n := len(charges)
-	if n == 0 {
-		return
-	}
-	job, cpu, memory := make([]int64, n), make([]int64, n), make([]int64, n)
-	idx, attempt := make([]int32, n), make([]int32, n)
-	user, account, in := make([]string, n), make([]string, n), make([]string, n)
-	began, ended := make([]*time.Time, n), make([]time.Time, n)
-	slot, fgpu := make([]float64, n), make([]float64, n)
-	for i, c := range charges {
-		job[i], idx[i], attempt[i] = int64(c.id.Job), int32(c.id.Index), int32(c.attempt)
-		user[i], account[i], in[i] = text(c.User), text(c.Account), text(c.Queue)
-		if !c.Began.IsZero() {
-			began[i] = &c.Charge.Began
-		}
-		ended[i], slot[i], fgpu[i] = c.Ended, c.SlotSeconds, c.FGPUSeconds
-		cpu[i], memory[i] = int64(c.CPU), c.MaxMemory
-	}
-	st.batch.Queue(insertCharges, job, idx, attempt, user, account, in, began, ended, slot, fgpu, cpu, memory)
-}
-
 func (st *statements) addQueues(queues map[string]queue.QueueState) {
 	var name, reason []string
 	var closed, inactive []bool

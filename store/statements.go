@@ -74,10 +74,6 @@ const upsertGPUs = `INSERT INTO gpus (node, uuid, model, capacity, used)
 const deleteGPUs = `DELETE FROM gpus g WHERE g.node = ANY ($1::text[])
 	AND NOT EXISTS (SELECT FROM unnest($2::text[], $3::text[]) t(n, u) WHERE g.node = n AND g.uuid = u)`
 
-const insertCharges = `INSERT INTO charges (job, idx, attempt, user_name, account, queue, began, ended, slot_seconds, fgpu_seconds, cpu_ns, max_memory)
-	SELECT * FROM unnest($1::bigint[], $2::int[], $3::int[], $4::text[], $5::text[], $6::text[], $7::timestamptz[], $8::timestamptz[],
-		$9::float8[], $10::float8[], $11::bigint[], $12::bigint[])`
-
 const upsertQueues = `INSERT INTO queue_states (name, closed, inactive, reason)
 	SELECT * FROM unnest($1::text[], $2::bool[], $3::bool[], $4::text[])
 	ON CONFLICT (name) DO UPDATE SET closed = excluded.closed, inactive = excluded.inactive, reason = excluded.reason`
@@ -120,8 +116,10 @@ func prepare(b *Batch) (*statements, error) {
 	st.addNodes(enc, b.Nodes, d)
 	st.addSlices(d.taken)
 	st.addCharges(d.charges)
+	st.addCancelled(b.Events)
 	st.addQueues(b.Queues)
 	st.addReservations(enc, b.Reservations)
+	st.addPolicy(b.Policy)
 	if len(b.Forgotten) > 0 {
 		ids := make([]int64, len(b.Forgotten))
 		for i, id := range b.Forgotten {

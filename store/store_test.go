@@ -111,7 +111,7 @@ func TestChargesOfAPeriod(t *testing.T) {
 	t.Parallel()
 	w := newWriter(t, storetest.Open(t))
 	w.do(ev(0, 0, &queue.NodeJoined{Node: node("n1")}), ev(1, 0, submitted("", nil)), ev(1, 0, started(1, "n1", 0, 1)))
-	never := &queue.Requeued{Attempt: 1, Why: "no image", Failed: true, Charge: &queue.Charge{User: "ada", Queue: "gpu", Ended: w.now}}
+	never := &queue.Requeued{Attempt: 1, Why: "no image", Failed: true, Charge: &queue.Charge{User: "ada", Account: "default", Queue: "gpu", Ended: w.now.Truncate(time.Microsecond)}}
 	w.do(ev(1, 0, never), ev(1, 0, started(2, "n1", 0, 1)))
 	last := ended(2, 0, w.now)
 	w.do(ev(1, 0, last))

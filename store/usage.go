@@ -13,28 +13,31 @@ import (
 	"fairslice/queue"
 )
 
-// LoadUsage adds every charge that still counts at a time to u. Each attempt has one row in charges, so u counts each
+// LoadUsage adds every charge that still counts at a time to u, for its user in its account. Each attempt has one row in charges, so u counts each
 // once, however often batchd was restarted; what runs has none yet. Decay is accounting's: nothing of it is reckoned here,
 // so a loaded Usage is the same, to the last bit, as one that was told of each charge when it was made.
 //
 // It takes about as long as a second for a million charges. They are read as they arrive; memory does not grow with them.
 func (s *Store) LoadUsage(ctx context.Context, u *accounting.Usage, now time.Time) error {
 	err := s.reader.with(ctx, func(c *pgx.Conn) error {
-		rows, err := c.Query(ctx, "SELECT user_name, ended, slot_seconds, fgpu_seconds FROM charges WHERE ended >= $1", u.Since(now))
+		rows, err := c.Query(ctx, `SELECT user_name, coalesce(nullif(account, ''), 'default'), ended, slot_seconds, fgpu_seconds
+			FROM charges WHERE ended >= $1`, u.Since(now))
 		if err != nil {
 			return err
 		}
-		var user pgtype.DriverBytes
+		var user, account pgtype.DriverBytes
 		var ended time.Time
 		var slotSeconds, fgpuSeconds float64
-		names := map[string]string{} // one string for each user, not for each charge
-		_, err = pgx.ForEachRow(rows, []any{&user, &ended, &slotSeconds, &fgpuSeconds}, func() error {
-			name, known := names[string(user)]
+		leaves := map[string]accounting.Leaf{} // strings for each user in an account, not for each charge
+		var key []byte
+		_, err = pgx.ForEachRow(rows, []any{&user, &account, &ended, &slotSeconds, &fgpuSeconds}, func() error {
+			key = append(append(append(key[:0], account...), 0), user...)
+			leaf, known := leaves[string(key)]
 			if !known {
-				name = string(user)
-				names[name] = name
+				leaf = accounting.Leaf{Account: string(account), User: string(user)}
+				leaves[string(key)] = leaf
 			}
-			u.Add(name, ended, slotSeconds, fgpuSeconds)
+			u.AddTo(leaf, ended, slotSeconds, fgpuSeconds)
 			return nil
 		})
 		return err

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"fairslice/accounting"
+	"fairslice/nodes"
 	"fairslice/queue"
 	"fairslice/store/storetest"
 )
@@ -35,7 +36,7 @@ func TestLoadedUsageIsTheUsageThereWas(t *testing.T) {
 	for job := queue.JobID(1); job <= 9; job++ {
 		w.do(ev(job, 0, submitted("", nil)), ev(job, 0, started(1, "n1", 0, 50)))
 		end := ended(1, 0, w.now.Add(time.Duration(job)*37*time.Hour))
-		end.Charge.User, end.Charge.SlotSeconds, end.Charge.FGPUSeconds = fmt.Sprint("user", job%3), float64(job)*1000/7, float64(job)/3
+		end.Charge.User, end.Charge.Slots, end.Charge.FGPU = fmt.Sprint("user", job%3), int(job), 33*nodes.Amount(job)
 		was.Charge(end.Charge)
 		w.do(ev(job, 0, end))
 	}

@@ -126,6 +126,39 @@ func (u *Users) AddReservation(ctx context.Context, q queue.ReservationRequest) 
 	return res.Id, err
 }
 
+// Policy is the policy in force.
+func (u *Users) Policy(ctx context.Context) (queue.PolicyState, error) {
+	var res pb.PolicyResponse
+	err := u.unary(ctx, always, pbconnect.UsersPolicyProcedure, &pb.PolicyRequest{}, &res)
+	return wire.ToPolicy(res.Policy), err
+}
+
+// SetPolicy replaces the policy; c.By is left out: the connection says it. Sent again after a lost answer it would find a
+// newer version, its own.
+func (u *Users) SetPolicy(ctx context.Context, c queue.PolicyChange) (queue.PolicyOutcome, error) {
+	var res pb.SetPolicyResponse
+	err := u.unary(ctx, ifUnavailable, pbconnect.UsersSetPolicyProcedure, &pb.SetPolicyRequest{Base: c.Base, Text: c.Text, DryRun: c.DryRun}, &res)
+	return queue.PolicyOutcome{Version: res.Version, Diff: res.Diff}, err
+}
+
+// PolicyLog lists the newest changes of the policy; limit 0 is as many as one answer holds.
+func (u *Users) PolicyLog(ctx context.Context, limit int) ([]queue.PolicyEntry, error) {
+	var res pb.PolicyLogResponse
+	err := u.unary(ctx, always, pbconnect.UsersPolicyLogProcedure, &pb.PolicyLogRequest{Limit: int32(limit)}, &res)
+	var out []queue.PolicyEntry
+	for _, e := range res.Entries {
+		out = append(out, queue.PolicyEntry{PolicyState: wire.ToPolicy(e.Policy), Diff: e.Diff})
+	}
+	return out, err
+}
+
+// Shares is the fair-share tree, and with two to compare why one stands before the other.
+func (u *Users) Shares(ctx context.Context, compare ...string) (*pb.SharesResponse, error) {
+	res := new(pb.SharesResponse)
+	err := u.unary(ctx, always, pbconnect.UsersSharesProcedure, &pb.SharesRequest{Compare: compare}, res)
+	return res, err
+}
+
 // Reservations lists advance reservations; none named are all.
 func (u *Users) Reservations(ctx context.Context, ids ...string) (*pb.ReservationsResponse, error) {
 	res := new(pb.ReservationsResponse)

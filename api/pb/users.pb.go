@@ -438,6 +438,7 @@ type Job struct {
 	KillAs          string                 `protobuf:"bytes,38,opt,name=kill_as,json=killAs,proto3" json:"kill_as,omitempty"`
 	Fgpu            int64                  `protobuf:"varint,39,opt,name=fgpu,proto3" json:"fgpu,omitempty"` // requested on each host
 	Gpus            int32                  `protobuf:"varint,40,opt,name=gpus,proto3" json:"gpus,omitempty"` // whole GPUs requested on each host
+	Turn            *Priority              `protobuf:"bytes,41,opt,name=turn,proto3" json:"turn,omitempty"`  // of what waits; with reasons
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -752,6 +753,158 @@ func (x *Job) GetGpus() int32 {
 	return 0
 }
 
+func (x *Job) GetTurn() *Priority {
+	if x != nil {
+		return x.Turn
+	}
+	return nil
+}
+
+// Priority mirrors queue.Priority; its comments are there.
+type Priority struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Queue         int32                  `protobuf:"varint,1,opt,name=queue,proto3" json:"queue,omitempty"`
+	User          int32                  `protobuf:"varint,2,opt,name=user,proto3" json:"user,omitempty"`
+	Parts         []*PriorityPart        `protobuf:"bytes,3,rep,name=parts,proto3" json:"parts,omitempty"`
+	Total         float64                `protobuf:"fixed64,4,opt,name=total,proto3" json:"total,omitempty"`
+	Late          bool                   `protobuf:"varint,5,opt,name=late,proto3" json:"late,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Priority) Reset() {
+	*x = Priority{}
+	mi := &file_fairslice_v1_users_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Priority) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Priority) ProtoMessage() {}
+
+func (x *Priority) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_users_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Priority.ProtoReflect.Descriptor instead.
+func (*Priority) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Priority) GetQueue() int32 {
+	if x != nil {
+		return x.Queue
+	}
+	return 0
+}
+
+func (x *Priority) GetUser() int32 {
+	if x != nil {
+		return x.User
+	}
+	return 0
+}
+
+func (x *Priority) GetParts() []*PriorityPart {
+	if x != nil {
+		return x.Parts
+	}
+	return nil
+}
+
+func (x *Priority) GetTotal() float64 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *Priority) GetLate() bool {
+	if x != nil {
+		return x.Late
+	}
+	return false
+}
+
+type PriorityPart struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Weight        float64                `protobuf:"fixed64,2,opt,name=weight,proto3" json:"weight,omitempty"`
+	Factor        float64                `protobuf:"fixed64,3,opt,name=factor,proto3" json:"factor,omitempty"`
+	Points        float64                `protobuf:"fixed64,4,opt,name=points,proto3" json:"points,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PriorityPart) Reset() {
+	*x = PriorityPart{}
+	mi := &file_fairslice_v1_users_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PriorityPart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PriorityPart) ProtoMessage() {}
+
+func (x *PriorityPart) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_users_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PriorityPart.ProtoReflect.Descriptor instead.
+func (*PriorityPart) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *PriorityPart) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *PriorityPart) GetWeight() float64 {
+	if x != nil {
+		return x.Weight
+	}
+	return 0
+}
+
+func (x *PriorityPart) GetFactor() float64 {
+	if x != nil {
+		return x.Factor
+	}
+	return 0
+}
+
+func (x *PriorityPart) GetPoints() float64 {
+	if x != nil {
+		return x.Points
+	}
+	return 0
+}
+
 type Counts struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Total         int32                  `protobuf:"varint,1,opt,name=total,proto3" json:"total,omitempty"`
@@ -769,7 +922,7 @@ type Counts struct {
 
 func (x *Counts) Reset() {
 	*x = Counts{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[6]
+	mi := &file_fairslice_v1_users_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -781,7 +934,7 @@ func (x *Counts) String() string {
 func (*Counts) ProtoMessage() {}
 
 func (x *Counts) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[6]
+	mi := &file_fairslice_v1_users_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -794,7 +947,7 @@ func (x *Counts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counts.ProtoReflect.Descriptor instead.
 func (*Counts) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{6}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Counts) GetTotal() int32 {
@@ -873,7 +1026,7 @@ type Reason struct {
 
 func (x *Reason) Reset() {
 	*x = Reason{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[7]
+	mi := &file_fairslice_v1_users_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -885,7 +1038,7 @@ func (x *Reason) String() string {
 func (*Reason) ProtoMessage() {}
 
 func (x *Reason) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[7]
+	mi := &file_fairslice_v1_users_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -898,7 +1051,7 @@ func (x *Reason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reason.ProtoReflect.Descriptor instead.
 func (*Reason) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{7}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Reason) GetKind() string {
@@ -950,7 +1103,7 @@ type ControlRequest struct {
 
 func (x *ControlRequest) Reset() {
 	*x = ControlRequest{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[8]
+	mi := &file_fairslice_v1_users_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -962,7 +1115,7 @@ func (x *ControlRequest) String() string {
 func (*ControlRequest) ProtoMessage() {}
 
 func (x *ControlRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[8]
+	mi := &file_fairslice_v1_users_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -975,7 +1128,7 @@ func (x *ControlRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControlRequest.ProtoReflect.Descriptor instead.
 func (*ControlRequest) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{8}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ControlRequest) GetOp() string {
@@ -1073,7 +1226,7 @@ type Given struct {
 
 func (x *Given) Reset() {
 	*x = Given{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[9]
+	mi := &file_fairslice_v1_users_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1085,7 +1238,7 @@ func (x *Given) String() string {
 func (*Given) ProtoMessage() {}
 
 func (x *Given) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[9]
+	mi := &file_fairslice_v1_users_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1098,7 +1251,7 @@ func (x *Given) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Given.ProtoReflect.Descriptor instead.
 func (*Given) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{9}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Given) GetName() string {
@@ -1124,7 +1277,7 @@ type ControlResponse struct {
 
 func (x *ControlResponse) Reset() {
 	*x = ControlResponse{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[10]
+	mi := &file_fairslice_v1_users_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1136,7 +1289,7 @@ func (x *ControlResponse) String() string {
 func (*ControlResponse) ProtoMessage() {}
 
 func (x *ControlResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[10]
+	mi := &file_fairslice_v1_users_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1149,7 +1302,7 @@ func (x *ControlResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControlResponse.ProtoReflect.Descriptor instead.
 func (*ControlResponse) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{10}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ControlResponse) GetOutcomes() []*Outcome {
@@ -1170,7 +1323,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[11]
+	mi := &file_fairslice_v1_users_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1182,7 +1335,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[11]
+	mi := &file_fairslice_v1_users_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1195,7 +1348,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{11}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Outcome) GetId() string {
@@ -1228,7 +1381,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[12]
+	mi := &file_fairslice_v1_users_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1240,7 +1393,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[12]
+	mi := &file_fairslice_v1_users_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1253,7 +1406,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{12}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *WatchRequest) GetJob() int64 {
@@ -1274,7 +1427,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[13]
+	mi := &file_fairslice_v1_users_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1286,7 +1439,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[13]
+	mi := &file_fairslice_v1_users_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1299,7 +1452,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{13}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *WatchResponse) GetJob() *Job {
@@ -1339,7 +1492,7 @@ type AttachRequest struct {
 
 func (x *AttachRequest) Reset() {
 	*x = AttachRequest{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[14]
+	mi := &file_fairslice_v1_users_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1351,7 +1504,7 @@ func (x *AttachRequest) String() string {
 func (*AttachRequest) ProtoMessage() {}
 
 func (x *AttachRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[14]
+	mi := &file_fairslice_v1_users_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1364,7 +1517,7 @@ func (x *AttachRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachRequest.ProtoReflect.Descriptor instead.
 func (*AttachRequest) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{14}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *AttachRequest) GetKind() isAttachRequest_Kind {
@@ -1464,7 +1617,7 @@ type AttachOpen struct {
 
 func (x *AttachOpen) Reset() {
 	*x = AttachOpen{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[15]
+	mi := &file_fairslice_v1_users_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1476,7 +1629,7 @@ func (x *AttachOpen) String() string {
 func (*AttachOpen) ProtoMessage() {}
 
 func (x *AttachOpen) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[15]
+	mi := &file_fairslice_v1_users_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1489,7 +1642,7 @@ func (x *AttachOpen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachOpen.ProtoReflect.Descriptor instead.
 func (*AttachOpen) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{15}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *AttachOpen) GetJob() int64 {
@@ -1523,7 +1676,7 @@ type WindowSize struct {
 
 func (x *WindowSize) Reset() {
 	*x = WindowSize{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[16]
+	mi := &file_fairslice_v1_users_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1535,7 +1688,7 @@ func (x *WindowSize) String() string {
 func (*WindowSize) ProtoMessage() {}
 
 func (x *WindowSize) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[16]
+	mi := &file_fairslice_v1_users_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1548,7 +1701,7 @@ func (x *WindowSize) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WindowSize.ProtoReflect.Descriptor instead.
 func (*WindowSize) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{16}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *WindowSize) GetRows() uint32 {
@@ -1579,7 +1732,7 @@ type AttachResponse struct {
 
 func (x *AttachResponse) Reset() {
 	*x = AttachResponse{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[17]
+	mi := &file_fairslice_v1_users_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1591,7 +1744,7 @@ func (x *AttachResponse) String() string {
 func (*AttachResponse) ProtoMessage() {}
 
 func (x *AttachResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[17]
+	mi := &file_fairslice_v1_users_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1604,7 +1757,7 @@ func (x *AttachResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachResponse.ProtoReflect.Descriptor instead.
 func (*AttachResponse) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{17}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *AttachResponse) GetKind() isAttachResponse_Kind {
@@ -1673,7 +1826,7 @@ type PeekRequest struct {
 
 func (x *PeekRequest) Reset() {
 	*x = PeekRequest{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[18]
+	mi := &file_fairslice_v1_users_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1685,7 +1838,7 @@ func (x *PeekRequest) String() string {
 func (*PeekRequest) ProtoMessage() {}
 
 func (x *PeekRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[18]
+	mi := &file_fairslice_v1_users_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1698,7 +1851,7 @@ func (x *PeekRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeekRequest.ProtoReflect.Descriptor instead.
 func (*PeekRequest) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{18}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PeekRequest) GetId() string {
@@ -1726,7 +1879,7 @@ type PeekResponse struct {
 
 func (x *PeekResponse) Reset() {
 	*x = PeekResponse{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[19]
+	mi := &file_fairslice_v1_users_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1738,7 +1891,7 @@ func (x *PeekResponse) String() string {
 func (*PeekResponse) ProtoMessage() {}
 
 func (x *PeekResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[19]
+	mi := &file_fairslice_v1_users_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1751,7 +1904,7 @@ func (x *PeekResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeekResponse.ProtoReflect.Descriptor instead.
 func (*PeekResponse) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{19}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PeekResponse) GetStdout() []byte {
@@ -1784,7 +1937,7 @@ type HistoryRequest struct {
 
 func (x *HistoryRequest) Reset() {
 	*x = HistoryRequest{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[20]
+	mi := &file_fairslice_v1_users_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1796,7 +1949,7 @@ func (x *HistoryRequest) String() string {
 func (*HistoryRequest) ProtoMessage() {}
 
 func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[20]
+	mi := &file_fairslice_v1_users_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1809,7 +1962,7 @@ func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryRequest.ProtoReflect.Descriptor instead.
 func (*HistoryRequest) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{20}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *HistoryRequest) GetSelect() *Selection {
@@ -1829,7 +1982,7 @@ type HistoryResponse struct {
 
 func (x *HistoryResponse) Reset() {
 	*x = HistoryResponse{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[21]
+	mi := &file_fairslice_v1_users_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1841,7 +1994,7 @@ func (x *HistoryResponse) String() string {
 func (*HistoryResponse) ProtoMessage() {}
 
 func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[21]
+	mi := &file_fairslice_v1_users_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1854,7 +2007,7 @@ func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryResponse.ProtoReflect.Descriptor instead.
 func (*HistoryResponse) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{21}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *HistoryResponse) GetJobs() []*HistoryJob {
@@ -1881,7 +2034,7 @@ type HistoryJob struct {
 
 func (x *HistoryJob) Reset() {
 	*x = HistoryJob{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[22]
+	mi := &file_fairslice_v1_users_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1893,7 +2046,7 @@ func (x *HistoryJob) String() string {
 func (*HistoryJob) ProtoMessage() {}
 
 func (x *HistoryJob) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[22]
+	mi := &file_fairslice_v1_users_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1906,7 +2059,7 @@ func (x *HistoryJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryJob.ProtoReflect.Descriptor instead.
 func (*HistoryJob) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{22}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *HistoryJob) GetJob() *Job {
@@ -1939,7 +2092,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[23]
+	mi := &file_fairslice_v1_users_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1951,7 +2104,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[23]
+	mi := &file_fairslice_v1_users_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1964,7 +2117,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{23}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Event) GetSeq() int64 {
@@ -2027,7 +2180,7 @@ type QueuesRequest struct {
 
 func (x *QueuesRequest) Reset() {
 	*x = QueuesRequest{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[24]
+	mi := &file_fairslice_v1_users_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2039,7 +2192,7 @@ func (x *QueuesRequest) String() string {
 func (*QueuesRequest) ProtoMessage() {}
 
 func (x *QueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[24]
+	mi := &file_fairslice_v1_users_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2052,7 +2205,7 @@ func (x *QueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuesRequest.ProtoReflect.Descriptor instead.
 func (*QueuesRequest) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{24}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *QueuesRequest) GetNames() []string {
@@ -2086,7 +2239,7 @@ type QueuesResponse struct {
 
 func (x *QueuesResponse) Reset() {
 	*x = QueuesResponse{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[25]
+	mi := &file_fairslice_v1_users_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2098,7 +2251,7 @@ func (x *QueuesResponse) String() string {
 func (*QueuesResponse) ProtoMessage() {}
 
 func (x *QueuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[25]
+	mi := &file_fairslice_v1_users_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2111,7 +2264,7 @@ func (x *QueuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuesResponse.ProtoReflect.Descriptor instead.
 func (*QueuesResponse) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{25}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *QueuesResponse) GetQueues() []*Queue {
@@ -2159,7 +2312,7 @@ type Queue struct {
 
 func (x *Queue) Reset() {
 	*x = Queue{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[26]
+	mi := &file_fairslice_v1_users_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2171,7 +2324,7 @@ func (x *Queue) String() string {
 func (*Queue) ProtoMessage() {}
 
 func (x *Queue) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[26]
+	mi := &file_fairslice_v1_users_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2184,7 +2337,7 @@ func (x *Queue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Queue.ProtoReflect.Descriptor instead.
 func (*Queue) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{26}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Queue) GetName() string {
@@ -2357,7 +2510,7 @@ type HostsRequest struct {
 
 func (x *HostsRequest) Reset() {
 	*x = HostsRequest{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[27]
+	mi := &file_fairslice_v1_users_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2369,7 +2522,7 @@ func (x *HostsRequest) String() string {
 func (*HostsRequest) ProtoMessage() {}
 
 func (x *HostsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[27]
+	mi := &file_fairslice_v1_users_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2382,7 +2535,7 @@ func (x *HostsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostsRequest.ProtoReflect.Descriptor instead.
 func (*HostsRequest) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{27}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *HostsRequest) GetNames() []string {
@@ -2402,7 +2555,7 @@ type HostsResponse struct {
 
 func (x *HostsResponse) Reset() {
 	*x = HostsResponse{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[28]
+	mi := &file_fairslice_v1_users_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2414,7 +2567,7 @@ func (x *HostsResponse) String() string {
 func (*HostsResponse) ProtoMessage() {}
 
 func (x *HostsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[28]
+	mi := &file_fairslice_v1_users_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2427,7 +2580,7 @@ func (x *HostsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostsResponse.ProtoReflect.Descriptor instead.
 func (*HostsResponse) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{28}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *HostsResponse) GetHosts() []*Host {
@@ -2461,7 +2614,7 @@ type Host struct {
 
 func (x *Host) Reset() {
 	*x = Host{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[29]
+	mi := &file_fairslice_v1_users_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2473,7 +2626,7 @@ func (x *Host) String() string {
 func (*Host) ProtoMessage() {}
 
 func (x *Host) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[29]
+	mi := &file_fairslice_v1_users_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2486,7 +2639,7 @@ func (x *Host) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Host.ProtoReflect.Descriptor instead.
 func (*Host) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{29}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Host) GetNode() *Node {
@@ -2568,7 +2721,7 @@ type HeldSlice struct {
 
 func (x *HeldSlice) Reset() {
 	*x = HeldSlice{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[30]
+	mi := &file_fairslice_v1_users_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2580,7 +2733,7 @@ func (x *HeldSlice) String() string {
 func (*HeldSlice) ProtoMessage() {}
 
 func (x *HeldSlice) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[30]
+	mi := &file_fairslice_v1_users_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2593,7 +2746,7 @@ func (x *HeldSlice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldSlice.ProtoReflect.Descriptor instead.
 func (*HeldSlice) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{30}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *HeldSlice) GetSlice() *Slice {
@@ -2660,7 +2813,7 @@ type ClusterRequest struct {
 
 func (x *ClusterRequest) Reset() {
 	*x = ClusterRequest{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[31]
+	mi := &file_fairslice_v1_users_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2672,7 +2825,7 @@ func (x *ClusterRequest) String() string {
 func (*ClusterRequest) ProtoMessage() {}
 
 func (x *ClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[31]
+	mi := &file_fairslice_v1_users_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2685,7 +2838,7 @@ func (x *ClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterRequest.ProtoReflect.Descriptor instead.
 func (*ClusterRequest) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{31}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{33}
 }
 
 type ClusterResponse struct {
@@ -2706,7 +2859,7 @@ type ClusterResponse struct {
 
 func (x *ClusterResponse) Reset() {
 	*x = ClusterResponse{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[32]
+	mi := &file_fairslice_v1_users_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2718,7 +2871,7 @@ func (x *ClusterResponse) String() string {
 func (*ClusterResponse) ProtoMessage() {}
 
 func (x *ClusterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[32]
+	mi := &file_fairslice_v1_users_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2731,7 +2884,7 @@ func (x *ClusterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterResponse.ProtoReflect.Descriptor instead.
 func (*ClusterResponse) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{32}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ClusterResponse) GetName() string {
@@ -2816,7 +2969,7 @@ type Param struct {
 
 func (x *Param) Reset() {
 	*x = Param{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[33]
+	mi := &file_fairslice_v1_users_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2828,7 +2981,7 @@ func (x *Param) String() string {
 func (*Param) ProtoMessage() {}
 
 func (x *Param) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[33]
+	mi := &file_fairslice_v1_users_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2841,7 +2994,7 @@ func (x *Param) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Param.ProtoReflect.Descriptor instead.
 func (*Param) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{33}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Param) GetName() string {
@@ -2881,7 +3034,7 @@ type WhyRequest struct {
 
 func (x *WhyRequest) Reset() {
 	*x = WhyRequest{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[34]
+	mi := &file_fairslice_v1_users_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2893,7 +3046,7 @@ func (x *WhyRequest) String() string {
 func (*WhyRequest) ProtoMessage() {}
 
 func (x *WhyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[34]
+	mi := &file_fairslice_v1_users_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2906,7 +3059,7 @@ func (x *WhyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhyRequest.ProtoReflect.Descriptor instead.
 func (*WhyRequest) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{34}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *WhyRequest) GetSelect() *Selection {
@@ -2926,7 +3079,7 @@ type WhyResponse struct {
 
 func (x *WhyResponse) Reset() {
 	*x = WhyResponse{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[35]
+	mi := &file_fairslice_v1_users_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2938,7 +3091,7 @@ func (x *WhyResponse) String() string {
 func (*WhyResponse) ProtoMessage() {}
 
 func (x *WhyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[35]
+	mi := &file_fairslice_v1_users_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2951,7 +3104,7 @@ func (x *WhyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhyResponse.ProtoReflect.Descriptor instead.
 func (*WhyResponse) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{35}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *WhyResponse) GetJobs() []*WhyJob {
@@ -2979,7 +3132,7 @@ type WhyJob struct {
 
 func (x *WhyJob) Reset() {
 	*x = WhyJob{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[36]
+	mi := &file_fairslice_v1_users_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2991,7 +3144,7 @@ func (x *WhyJob) String() string {
 func (*WhyJob) ProtoMessage() {}
 
 func (x *WhyJob) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[36]
+	mi := &file_fairslice_v1_users_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3004,7 +3157,7 @@ func (x *WhyJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhyJob.ProtoReflect.Descriptor instead.
 func (*WhyJob) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{36}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *WhyJob) GetJob() *Job {
@@ -3040,7 +3193,7 @@ type AdminRequest struct {
 
 func (x *AdminRequest) Reset() {
 	*x = AdminRequest{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[37]
+	mi := &file_fairslice_v1_users_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3052,7 +3205,7 @@ func (x *AdminRequest) String() string {
 func (*AdminRequest) ProtoMessage() {}
 
 func (x *AdminRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[37]
+	mi := &file_fairslice_v1_users_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3065,7 +3218,7 @@ func (x *AdminRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminRequest.ProtoReflect.Descriptor instead.
 func (*AdminRequest) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{37}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *AdminRequest) GetOp() string {
@@ -3098,7 +3251,7 @@ type AdminResponse struct {
 
 func (x *AdminResponse) Reset() {
 	*x = AdminResponse{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[38]
+	mi := &file_fairslice_v1_users_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3110,7 +3263,7 @@ func (x *AdminResponse) String() string {
 func (*AdminResponse) ProtoMessage() {}
 
 func (x *AdminResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[38]
+	mi := &file_fairslice_v1_users_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3123,7 +3276,7 @@ func (x *AdminResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminResponse.ProtoReflect.Descriptor instead.
 func (*AdminResponse) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{38}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *AdminResponse) GetOutcomes() []*Outcome {
@@ -3154,7 +3307,7 @@ type AddReservationRequest struct {
 
 func (x *AddReservationRequest) Reset() {
 	*x = AddReservationRequest{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[39]
+	mi := &file_fairslice_v1_users_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3166,7 +3319,7 @@ func (x *AddReservationRequest) String() string {
 func (*AddReservationRequest) ProtoMessage() {}
 
 func (x *AddReservationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[39]
+	mi := &file_fairslice_v1_users_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3179,7 +3332,7 @@ func (x *AddReservationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddReservationRequest.ProtoReflect.Descriptor instead.
 func (*AddReservationRequest) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{39}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *AddReservationRequest) GetName() string {
@@ -3275,7 +3428,7 @@ type AddReservationResponse struct {
 
 func (x *AddReservationResponse) Reset() {
 	*x = AddReservationResponse{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[40]
+	mi := &file_fairslice_v1_users_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3287,7 +3440,7 @@ func (x *AddReservationResponse) String() string {
 func (*AddReservationResponse) ProtoMessage() {}
 
 func (x *AddReservationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[40]
+	mi := &file_fairslice_v1_users_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3300,7 +3453,7 @@ func (x *AddReservationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddReservationResponse.ProtoReflect.Descriptor instead.
 func (*AddReservationResponse) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{40}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *AddReservationResponse) GetId() string {
@@ -3319,7 +3472,7 @@ type ReservationsRequest struct {
 
 func (x *ReservationsRequest) Reset() {
 	*x = ReservationsRequest{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[41]
+	mi := &file_fairslice_v1_users_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3331,7 +3484,7 @@ func (x *ReservationsRequest) String() string {
 func (*ReservationsRequest) ProtoMessage() {}
 
 func (x *ReservationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[41]
+	mi := &file_fairslice_v1_users_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3344,7 +3497,7 @@ func (x *ReservationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReservationsRequest.ProtoReflect.Descriptor instead.
 func (*ReservationsRequest) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{41}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ReservationsRequest) GetIds() []string {
@@ -3365,7 +3518,7 @@ type ReservationsResponse struct {
 
 func (x *ReservationsResponse) Reset() {
 	*x = ReservationsResponse{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[42]
+	mi := &file_fairslice_v1_users_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3377,7 +3530,7 @@ func (x *ReservationsResponse) String() string {
 func (*ReservationsResponse) ProtoMessage() {}
 
 func (x *ReservationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[42]
+	mi := &file_fairslice_v1_users_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3390,7 +3543,7 @@ func (x *ReservationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReservationsResponse.ProtoReflect.Descriptor instead.
 func (*ReservationsResponse) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{42}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ReservationsResponse) GetReservations() []*ListedReservation {
@@ -3430,7 +3583,7 @@ type ListedReservation struct {
 
 func (x *ListedReservation) Reset() {
 	*x = ListedReservation{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[43]
+	mi := &file_fairslice_v1_users_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3442,7 +3595,7 @@ func (x *ListedReservation) String() string {
 func (*ListedReservation) ProtoMessage() {}
 
 func (x *ListedReservation) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[43]
+	mi := &file_fairslice_v1_users_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3455,7 +3608,7 @@ func (x *ListedReservation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListedReservation.ProtoReflect.Descriptor instead.
 func (*ListedReservation) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{43}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ListedReservation) GetReservation() *Reservation {
@@ -3514,6 +3667,1534 @@ func (x *ListedReservation) GetSuspended() []int64 {
 	return nil
 }
 
+// ReportRequest mirrors reports.Query.
+type ReportRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	By            string                 `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`
+	Period        string                 `protobuf:"bytes,3,opt,name=period,proto3" json:"period,omitempty"` // as bacct -C has it, in the site's time zone; empty is the last 30 days
+	User          string                 `protobuf:"bytes,4,opt,name=user,proto3" json:"user,omitempty"`
+	Account       string                 `protobuf:"bytes,5,opt,name=account,proto3" json:"account,omitempty"`
+	Queue         string                 `protobuf:"bytes,6,opt,name=queue,proto3" json:"queue,omitempty"`
+	Project       string                 `protobuf:"bytes,7,opt,name=project,proto3" json:"project,omitempty"`
+	Host          string                 `protobuf:"bytes,8,opt,name=host,proto3" json:"host,omitempty"`
+	Limit         int32                  `protobuf:"varint,9,opt,name=limit,proto3" json:"limit,omitempty"` // rows at most, 0 is the report's own
+	Plot          bool                   `protobuf:"varint,10,opt,name=plot,proto3" json:"plot,omitempty"`  // draw it, too
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReportRequest) Reset() {
+	*x = ReportRequest{}
+	mi := &file_fairslice_v1_users_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReportRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReportRequest) ProtoMessage() {}
+
+func (x *ReportRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_users_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReportRequest.ProtoReflect.Descriptor instead.
+func (*ReportRequest) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *ReportRequest) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *ReportRequest) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *ReportRequest) GetPeriod() string {
+	if x != nil {
+		return x.Period
+	}
+	return ""
+}
+
+func (x *ReportRequest) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *ReportRequest) GetAccount() string {
+	if x != nil {
+		return x.Account
+	}
+	return ""
+}
+
+func (x *ReportRequest) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *ReportRequest) GetProject() string {
+	if x != nil {
+		return x.Project
+	}
+	return ""
+}
+
+func (x *ReportRequest) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *ReportRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *ReportRequest) GetPlot() bool {
+	if x != nil {
+		return x.Plot
+	}
+	return false
+}
+
+type ReportResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Title         string                 `protobuf:"bytes,1,opt,name=title,proto3" json:"title,omitempty"`
+	Columns       []*ReportColumn        `protobuf:"bytes,2,rep,name=columns,proto3" json:"columns,omitempty"`
+	Rows          []*ReportRow           `protobuf:"bytes,3,rep,name=rows,proto3" json:"rows,omitempty"`
+	Notes         []string               `protobuf:"bytes,4,rep,name=notes,proto3" json:"notes,omitempty"`
+	Svg           []byte                 `protobuf:"bytes,5,opt,name=svg,proto3" json:"svg,omitempty"` // the drawing, where asked
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReportResponse) Reset() {
+	*x = ReportResponse{}
+	mi := &file_fairslice_v1_users_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReportResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReportResponse) ProtoMessage() {}
+
+func (x *ReportResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_users_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReportResponse.ProtoReflect.Descriptor instead.
+func (*ReportResponse) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *ReportResponse) GetTitle() string {
+	if x != nil {
+		return x.Title
+	}
+	return ""
+}
+
+func (x *ReportResponse) GetColumns() []*ReportColumn {
+	if x != nil {
+		return x.Columns
+	}
+	return nil
+}
+
+func (x *ReportResponse) GetRows() []*ReportRow {
+	if x != nil {
+		return x.Rows
+	}
+	return nil
+}
+
+func (x *ReportResponse) GetNotes() []string {
+	if x != nil {
+		return x.Notes
+	}
+	return nil
+}
+
+func (x *ReportResponse) GetSvg() []byte {
+	if x != nil {
+		return x.Svg
+	}
+	return nil
+}
+
+type ReportColumn struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Text          bool                   `protobuf:"varint,2,opt,name=text,proto3" json:"text,omitempty"` // else numbers
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReportColumn) Reset() {
+	*x = ReportColumn{}
+	mi := &file_fairslice_v1_users_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReportColumn) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReportColumn) ProtoMessage() {}
+
+func (x *ReportColumn) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_users_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReportColumn.ProtoReflect.Descriptor instead.
+func (*ReportColumn) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *ReportColumn) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ReportColumn) GetText() bool {
+	if x != nil {
+		return x.Text
+	}
+	return false
+}
+
+type ReportRow struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Cells         []string               `protobuf:"bytes,1,rep,name=cells,proto3" json:"cells,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReportRow) Reset() {
+	*x = ReportRow{}
+	mi := &file_fairslice_v1_users_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReportRow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReportRow) ProtoMessage() {}
+
+func (x *ReportRow) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_users_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReportRow.ProtoReflect.Descriptor instead.
+func (*ReportRow) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *ReportRow) GetCells() []string {
+	if x != nil {
+		return x.Cells
+	}
+	return nil
+}
+
+// FinishedRequest names jobs that are over. Conditions are ANDed, empty ones do not restrict.
+type FinishedRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Ids           []string               `protobuf:"bytes,1,rep,name=ids,proto3" json:"ids,omitempty"` // "12", "12[3]", "12[1-4,7]"
+	Users         []string               `protobuf:"bytes,2,rep,name=users,proto3" json:"users,omitempty"`
+	Queues        []string               `protobuf:"bytes,3,rep,name=queues,proto3" json:"queues,omitempty"`
+	Hosts         []string               `protobuf:"bytes,4,rep,name=hosts,proto3" json:"hosts,omitempty"`
+	Projects      []string               `protobuf:"bytes,5,rep,name=projects,proto3" json:"projects,omitempty"`
+	Done          bool                   `protobuf:"varint,6,opt,name=done,proto3" json:"done,omitempty"` // those that ended well; with failed all
+	Failed        bool                   `protobuf:"varint,7,opt,name=failed,proto3" json:"failed,omitempty"`
+	Ended         *Span                  `protobuf:"bytes,8,opt,name=ended,proto3" json:"ended,omitempty"`
+	Submitted     *Span                  `protobuf:"bytes,9,opt,name=submitted,proto3" json:"submitted,omitempty"`
+	Dispatched    *Span                  `protobuf:"bytes,10,opt,name=dispatched,proto3" json:"dispatched,omitempty"`
+	List          bool                   `protobuf:"varint,11,opt,name=list,proto3" json:"list,omitempty"` // each job, and no summary
+	Own           bool                   `protobuf:"varint,12,opt,name=own,proto3" json:"own,omitempty"`   // the caller's, with users theirs too
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FinishedRequest) Reset() {
+	*x = FinishedRequest{}
+	mi := &file_fairslice_v1_users_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FinishedRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FinishedRequest) ProtoMessage() {}
+
+func (x *FinishedRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_users_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FinishedRequest.ProtoReflect.Descriptor instead.
+func (*FinishedRequest) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *FinishedRequest) GetIds() []string {
+	if x != nil {
+		return x.Ids
+	}
+	return nil
+}
+
+func (x *FinishedRequest) GetUsers() []string {
+	if x != nil {
+		return x.Users
+	}
+	return nil
+}
+
+func (x *FinishedRequest) GetQueues() []string {
+	if x != nil {
+		return x.Queues
+	}
+	return nil
+}
+
+func (x *FinishedRequest) GetHosts() []string {
+	if x != nil {
+		return x.Hosts
+	}
+	return nil
+}
+
+func (x *FinishedRequest) GetProjects() []string {
+	if x != nil {
+		return x.Projects
+	}
+	return nil
+}
+
+func (x *FinishedRequest) GetDone() bool {
+	if x != nil {
+		return x.Done
+	}
+	return false
+}
+
+func (x *FinishedRequest) GetFailed() bool {
+	if x != nil {
+		return x.Failed
+	}
+	return false
+}
+
+func (x *FinishedRequest) GetEnded() *Span {
+	if x != nil {
+		return x.Ended
+	}
+	return nil
+}
+
+func (x *FinishedRequest) GetSubmitted() *Span {
+	if x != nil {
+		return x.Submitted
+	}
+	return nil
+}
+
+func (x *FinishedRequest) GetDispatched() *Span {
+	if x != nil {
+		return x.Dispatched
+	}
+	return nil
+}
+
+func (x *FinishedRequest) GetList() bool {
+	if x != nil {
+		return x.List
+	}
+	return false
+}
+
+func (x *FinishedRequest) GetOwn() bool {
+	if x != nil {
+		return x.Own
+	}
+	return false
+}
+
+// Span is from a time until before another, in ns since 1970; 0 is no bound.
+type Span struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	From          int64                  `protobuf:"varint,1,opt,name=from,proto3" json:"from,omitempty"`
+	To            int64                  `protobuf:"varint,2,opt,name=to,proto3" json:"to,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Span) Reset() {
+	*x = Span{}
+	mi := &file_fairslice_v1_users_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Span) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Span) ProtoMessage() {}
+
+func (x *Span) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_users_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Span.ProtoReflect.Descriptor instead.
+func (*Span) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *Span) GetFrom() int64 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+func (x *Span) GetTo() int64 {
+	if x != nil {
+		return x.To
+	}
+	return 0
+}
+
+type FinishedResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Summary       *FinishedSummary       `protobuf:"bytes,1,opt,name=summary,proto3" json:"summary,omitempty"`
+	Jobs          []*FinishedJob         `protobuf:"bytes,2,rep,name=jobs,proto3" json:"jobs,omitempty"`
+	Caller        string                 `protobuf:"bytes,3,opt,name=caller,proto3" json:"caller,omitempty"` // whom own stands for
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FinishedResponse) Reset() {
+	*x = FinishedResponse{}
+	mi := &file_fairslice_v1_users_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FinishedResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FinishedResponse) ProtoMessage() {}
+
+func (x *FinishedResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_users_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FinishedResponse.ProtoReflect.Descriptor instead.
+func (*FinishedResponse) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *FinishedResponse) GetSummary() *FinishedSummary {
+	if x != nil {
+		return x.Summary
+	}
+	return nil
+}
+
+func (x *FinishedResponse) GetJobs() []*FinishedJob {
+	if x != nil {
+		return x.Jobs
+	}
+	return nil
+}
+
+func (x *FinishedResponse) GetCaller() string {
+	if x != nil {
+		return x.Caller
+	}
+	return ""
+}
+
+// FinishedSummary mirrors reports.Summary. Times are in seconds.
+type FinishedSummary struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Done            int64                  `protobuf:"varint,1,opt,name=done,proto3" json:"done,omitempty"`
+	Failed          int64                  `protobuf:"varint,2,opt,name=failed,proto3" json:"failed,omitempty"`
+	Started         int64                  `protobuf:"varint,3,opt,name=started,proto3" json:"started,omitempty"`                    // of them: that ran
+	CpuTotal        float64                `protobuf:"fixed64,4,opt,name=cpu_total,json=cpuTotal,proto3" json:"cpu_total,omitempty"` // seconds
+	CpuMax          float64                `protobuf:"fixed64,5,opt,name=cpu_max,json=cpuMax,proto3" json:"cpu_max,omitempty"`
+	CpuMin          float64                `protobuf:"fixed64,6,opt,name=cpu_min,json=cpuMin,proto3" json:"cpu_min,omitempty"`
+	WaitTotal       float64                `protobuf:"fixed64,7,opt,name=wait_total,json=waitTotal,proto3" json:"wait_total,omitempty"`
+	WaitMax         float64                `protobuf:"fixed64,8,opt,name=wait_max,json=waitMax,proto3" json:"wait_max,omitempty"`
+	WaitMin         float64                `protobuf:"fixed64,9,opt,name=wait_min,json=waitMin,proto3" json:"wait_min,omitempty"`
+	TurnaroundTotal float64                `protobuf:"fixed64,10,opt,name=turnaround_total,json=turnaroundTotal,proto3" json:"turnaround_total,omitempty"`
+	TurnaroundMax   float64                `protobuf:"fixed64,11,opt,name=turnaround_max,json=turnaroundMax,proto3" json:"turnaround_max,omitempty"`
+	TurnaroundMin   float64                `protobuf:"fixed64,12,opt,name=turnaround_min,json=turnaroundMin,proto3" json:"turnaround_min,omitempty"`
+	HogTotal        float64                `protobuf:"fixed64,13,opt,name=hog_total,json=hogTotal,proto3" json:"hog_total,omitempty"`
+	HogMax          float64                `protobuf:"fixed64,14,opt,name=hog_max,json=hogMax,proto3" json:"hog_max,omitempty"`
+	HogMin          float64                `protobuf:"fixed64,15,opt,name=hog_min,json=hogMin,proto3" json:"hog_min,omitempty"`
+	ExpansionTotal  float64                `protobuf:"fixed64,16,opt,name=expansion_total,json=expansionTotal,proto3" json:"expansion_total,omitempty"` // of those that ran
+	RunTotal        float64                `protobuf:"fixed64,17,opt,name=run_total,json=runTotal,proto3" json:"run_total,omitempty"`
+	FirstEnd        int64                  `protobuf:"varint,18,opt,name=first_end,json=firstEnd,proto3" json:"first_end,omitempty"` // ns since 1970
+	LastEnd         int64                  `protobuf:"varint,19,opt,name=last_end,json=lastEnd,proto3" json:"last_end,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *FinishedSummary) Reset() {
+	*x = FinishedSummary{}
+	mi := &file_fairslice_v1_users_proto_msgTypes[53]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FinishedSummary) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FinishedSummary) ProtoMessage() {}
+
+func (x *FinishedSummary) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_users_proto_msgTypes[53]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FinishedSummary.ProtoReflect.Descriptor instead.
+func (*FinishedSummary) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{53}
+}
+
+func (x *FinishedSummary) GetDone() int64 {
+	if x != nil {
+		return x.Done
+	}
+	return 0
+}
+
+func (x *FinishedSummary) GetFailed() int64 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+func (x *FinishedSummary) GetStarted() int64 {
+	if x != nil {
+		return x.Started
+	}
+	return 0
+}
+
+func (x *FinishedSummary) GetCpuTotal() float64 {
+	if x != nil {
+		return x.CpuTotal
+	}
+	return 0
+}
+
+func (x *FinishedSummary) GetCpuMax() float64 {
+	if x != nil {
+		return x.CpuMax
+	}
+	return 0
+}
+
+func (x *FinishedSummary) GetCpuMin() float64 {
+	if x != nil {
+		return x.CpuMin
+	}
+	return 0
+}
+
+func (x *FinishedSummary) GetWaitTotal() float64 {
+	if x != nil {
+		return x.WaitTotal
+	}
+	return 0
+}
+
+func (x *FinishedSummary) GetWaitMax() float64 {
+	if x != nil {
+		return x.WaitMax
+	}
+	return 0
+}
+
+func (x *FinishedSummary) GetWaitMin() float64 {
+	if x != nil {
+		return x.WaitMin
+	}
+	return 0
+}
+
+func (x *FinishedSummary) GetTurnaroundTotal() float64 {
+	if x != nil {
+		return x.TurnaroundTotal
+	}
+	return 0
+}
+
+func (x *FinishedSummary) GetTurnaroundMax() float64 {
+	if x != nil {
+		return x.TurnaroundMax
+	}
+	return 0
+}
+
+func (x *FinishedSummary) GetTurnaroundMin() float64 {
+	if x != nil {
+		return x.TurnaroundMin
+	}
+	return 0
+}
+
+func (x *FinishedSummary) GetHogTotal() float64 {
+	if x != nil {
+		return x.HogTotal
+	}
+	return 0
+}
+
+func (x *FinishedSummary) GetHogMax() float64 {
+	if x != nil {
+		return x.HogMax
+	}
+	return 0
+}
+
+func (x *FinishedSummary) GetHogMin() float64 {
+	if x != nil {
+		return x.HogMin
+	}
+	return 0
+}
+
+func (x *FinishedSummary) GetExpansionTotal() float64 {
+	if x != nil {
+		return x.ExpansionTotal
+	}
+	return 0
+}
+
+func (x *FinishedSummary) GetRunTotal() float64 {
+	if x != nil {
+		return x.RunTotal
+	}
+	return 0
+}
+
+func (x *FinishedSummary) GetFirstEnd() int64 {
+	if x != nil {
+		return x.FirstEnd
+	}
+	return 0
+}
+
+func (x *FinishedSummary) GetLastEnd() int64 {
+	if x != nil {
+		return x.LastEnd
+	}
+	return 0
+}
+
+// FinishedJob is an element that is over, as it ended last.
+type FinishedJob struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           int64                  `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	Index         int32                  `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
+	User          string                 `protobuf:"bytes,3,opt,name=user,proto3" json:"user,omitempty"`
+	Account       string                 `protobuf:"bytes,4,opt,name=account,proto3" json:"account,omitempty"`
+	Queue         string                 `protobuf:"bytes,5,opt,name=queue,proto3" json:"queue,omitempty"`
+	Project       string                 `protobuf:"bytes,6,opt,name=project,proto3" json:"project,omitempty"`
+	Name          string                 `protobuf:"bytes,7,opt,name=name,proto3" json:"name,omitempty"`
+	Submitted     int64                  `protobuf:"varint,8,opt,name=submitted,proto3" json:"submitted,omitempty"`
+	Dispatched    int64                  `protobuf:"varint,9,opt,name=dispatched,proto3" json:"dispatched,omitempty"` // 0: it never ran
+	Ended         int64                  `protobuf:"varint,10,opt,name=ended,proto3" json:"ended,omitempty"`
+	Cpu           int64                  `protobuf:"varint,11,opt,name=cpu,proto3" json:"cpu,omitempty"`
+	MaxMemory     int64                  `protobuf:"varint,12,opt,name=max_memory,json=maxMemory,proto3" json:"max_memory,omitempty"`
+	Done          bool                   `protobuf:"varint,13,opt,name=done,proto3" json:"done,omitempty"`
+	Hosts         []string               `protobuf:"bytes,14,rep,name=hosts,proto3" json:"hosts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FinishedJob) Reset() {
+	*x = FinishedJob{}
+	mi := &file_fairslice_v1_users_proto_msgTypes[54]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FinishedJob) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FinishedJob) ProtoMessage() {}
+
+func (x *FinishedJob) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_users_proto_msgTypes[54]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FinishedJob.ProtoReflect.Descriptor instead.
+func (*FinishedJob) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{54}
+}
+
+func (x *FinishedJob) GetJob() int64 {
+	if x != nil {
+		return x.Job
+	}
+	return 0
+}
+
+func (x *FinishedJob) GetIndex() int32 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *FinishedJob) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *FinishedJob) GetAccount() string {
+	if x != nil {
+		return x.Account
+	}
+	return ""
+}
+
+func (x *FinishedJob) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *FinishedJob) GetProject() string {
+	if x != nil {
+		return x.Project
+	}
+	return ""
+}
+
+func (x *FinishedJob) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *FinishedJob) GetSubmitted() int64 {
+	if x != nil {
+		return x.Submitted
+	}
+	return 0
+}
+
+func (x *FinishedJob) GetDispatched() int64 {
+	if x != nil {
+		return x.Dispatched
+	}
+	return 0
+}
+
+func (x *FinishedJob) GetEnded() int64 {
+	if x != nil {
+		return x.Ended
+	}
+	return 0
+}
+
+func (x *FinishedJob) GetCpu() int64 {
+	if x != nil {
+		return x.Cpu
+	}
+	return 0
+}
+
+func (x *FinishedJob) GetMaxMemory() int64 {
+	if x != nil {
+		return x.MaxMemory
+	}
+	return 0
+}
+
+func (x *FinishedJob) GetDone() bool {
+	if x != nil {
+		return x.Done
+	}
+	return false
+}
+
+func (x *FinishedJob) GetHosts() []string {
+	if x != nil {
+		return x.Hosts
+	}
+	return nil
+}
+
+// Policy mirrors queue.PolicyState.
+type Policy struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Version       int64                  `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"` // 0: none was ever set
+	Text          string                 `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	By            string                 `protobuf:"bytes,3,opt,name=by,proto3" json:"by,omitempty"`
+	At            int64                  `protobuf:"varint,4,opt,name=at,proto3" json:"at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Policy) Reset() {
+	*x = Policy{}
+	mi := &file_fairslice_v1_users_proto_msgTypes[55]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Policy) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Policy) ProtoMessage() {}
+
+func (x *Policy) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_users_proto_msgTypes[55]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Policy.ProtoReflect.Descriptor instead.
+func (*Policy) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{55}
+}
+
+func (x *Policy) GetVersion() int64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *Policy) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *Policy) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *Policy) GetAt() int64 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
+type PolicyRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PolicyRequest) Reset() {
+	*x = PolicyRequest{}
+	mi := &file_fairslice_v1_users_proto_msgTypes[56]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PolicyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PolicyRequest) ProtoMessage() {}
+
+func (x *PolicyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_users_proto_msgTypes[56]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PolicyRequest.ProtoReflect.Descriptor instead.
+func (*PolicyRequest) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{56}
+}
+
+type PolicyResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Policy        *Policy                `protobuf:"bytes,1,opt,name=policy,proto3" json:"policy,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PolicyResponse) Reset() {
+	*x = PolicyResponse{}
+	mi := &file_fairslice_v1_users_proto_msgTypes[57]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PolicyResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PolicyResponse) ProtoMessage() {}
+
+func (x *PolicyResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_users_proto_msgTypes[57]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PolicyResponse.ProtoReflect.Descriptor instead.
+func (*PolicyResponse) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{57}
+}
+
+func (x *PolicyResponse) GetPolicy() *Policy {
+	if x != nil {
+		return x.Policy
+	}
+	return nil
+}
+
+type SetPolicyRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Base          int64                  `protobuf:"varint,1,opt,name=base,proto3" json:"base,omitempty"` // the version that the text was made from
+	Text          string                 `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	DryRun        bool                   `protobuf:"varint,3,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"` // say what would change, and change nothing
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetPolicyRequest) Reset() {
+	*x = SetPolicyRequest{}
+	mi := &file_fairslice_v1_users_proto_msgTypes[58]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetPolicyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetPolicyRequest) ProtoMessage() {}
+
+func (x *SetPolicyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_users_proto_msgTypes[58]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetPolicyRequest.ProtoReflect.Descriptor instead.
+func (*SetPolicyRequest) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{58}
+}
+
+func (x *SetPolicyRequest) GetBase() int64 {
+	if x != nil {
+		return x.Base
+	}
+	return 0
+}
+
+func (x *SetPolicyRequest) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *SetPolicyRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
+type SetPolicyResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Version       int64                  `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"` // in force now
+	Diff          []string               `protobuf:"bytes,2,rep,name=diff,proto3" json:"diff,omitempty"`        // in words; none when nothing is different
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetPolicyResponse) Reset() {
+	*x = SetPolicyResponse{}
+	mi := &file_fairslice_v1_users_proto_msgTypes[59]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetPolicyResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetPolicyResponse) ProtoMessage() {}
+
+func (x *SetPolicyResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_users_proto_msgTypes[59]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetPolicyResponse.ProtoReflect.Descriptor instead.
+func (*SetPolicyResponse) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{59}
+}
+
+func (x *SetPolicyResponse) GetVersion() int64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *SetPolicyResponse) GetDiff() []string {
+	if x != nil {
+		return x.Diff
+	}
+	return nil
+}
+
+type PolicyLogRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Limit         int32                  `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"` // 0: as many as one answer holds
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PolicyLogRequest) Reset() {
+	*x = PolicyLogRequest{}
+	mi := &file_fairslice_v1_users_proto_msgTypes[60]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PolicyLogRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PolicyLogRequest) ProtoMessage() {}
+
+func (x *PolicyLogRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_users_proto_msgTypes[60]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PolicyLogRequest.ProtoReflect.Descriptor instead.
+func (*PolicyLogRequest) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{60}
+}
+
+func (x *PolicyLogRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+type PolicyLogResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Entries       []*PolicyEntry         `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PolicyLogResponse) Reset() {
+	*x = PolicyLogResponse{}
+	mi := &file_fairslice_v1_users_proto_msgTypes[61]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PolicyLogResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PolicyLogResponse) ProtoMessage() {}
+
+func (x *PolicyLogResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_users_proto_msgTypes[61]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PolicyLogResponse.ProtoReflect.Descriptor instead.
+func (*PolicyLogResponse) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{61}
+}
+
+func (x *PolicyLogResponse) GetEntries() []*PolicyEntry {
+	if x != nil {
+		return x.Entries
+	}
+	return nil
+}
+
+type PolicyEntry struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Policy        *Policy                `protobuf:"bytes,1,opt,name=policy,proto3" json:"policy,omitempty"`
+	Diff          []string               `protobuf:"bytes,2,rep,name=diff,proto3" json:"diff,omitempty"` // to the one before
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PolicyEntry) Reset() {
+	*x = PolicyEntry{}
+	mi := &file_fairslice_v1_users_proto_msgTypes[62]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PolicyEntry) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PolicyEntry) ProtoMessage() {}
+
+func (x *PolicyEntry) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_users_proto_msgTypes[62]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PolicyEntry.ProtoReflect.Descriptor instead.
+func (*PolicyEntry) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{62}
+}
+
+func (x *PolicyEntry) GetPolicy() *Policy {
+	if x != nil {
+		return x.Policy
+	}
+	return nil
+}
+
+func (x *PolicyEntry) GetDiff() []string {
+	if x != nil {
+		return x.Diff
+	}
+	return nil
+}
+
+type SharesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Two to compare: USER, for the user's default account, or ACCOUNT/USER. None for no comparison.
+	Compare       []string `protobuf:"bytes,1,rep,name=compare,proto3" json:"compare,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SharesRequest) Reset() {
+	*x = SharesRequest{}
+	mi := &file_fairslice_v1_users_proto_msgTypes[63]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SharesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SharesRequest) ProtoMessage() {}
+
+func (x *SharesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_users_proto_msgTypes[63]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SharesRequest.ProtoReflect.Descriptor instead.
+func (*SharesRequest) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{63}
+}
+
+func (x *SharesRequest) GetCompare() []string {
+	if x != nil {
+		return x.Compare
+	}
+	return nil
+}
+
+// SharesResponse mirrors accounting.Shares; its comments are there.
+type SharesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tree          []*Share               `protobuf:"bytes,1,rep,name=tree,proto3" json:"tree,omitempty"` // each account before what is in it
+	Why           []string               `protobuf:"bytes,2,rep,name=why,proto3" json:"why,omitempty"`   // with compare: in words
+	At            int64                  `protobuf:"varint,3,opt,name=at,proto3" json:"at,omitempty"`
+	HalfLife      int64                  `protobuf:"varint,4,opt,name=half_life,json=halfLife,proto3" json:"half_life,omitempty"` // nanoseconds
+	GpuWeight     float64                `protobuf:"fixed64,5,opt,name=gpu_weight,json=gpuWeight,proto3" json:"gpu_weight,omitempty"`
+	Flat          bool                   `protobuf:"varint,6,opt,name=flat,proto3" json:"flat,omitempty"`
+	Used          bool                   `protobuf:"varint,7,opt,name=used,proto3" json:"used,omitempty"` // the scheduler's order asks for fair share
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SharesResponse) Reset() {
+	*x = SharesResponse{}
+	mi := &file_fairslice_v1_users_proto_msgTypes[64]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SharesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SharesResponse) ProtoMessage() {}
+
+func (x *SharesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_users_proto_msgTypes[64]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SharesResponse.ProtoReflect.Descriptor instead.
+func (*SharesResponse) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{64}
+}
+
+func (x *SharesResponse) GetTree() []*Share {
+	if x != nil {
+		return x.Tree
+	}
+	return nil
+}
+
+func (x *SharesResponse) GetWhy() []string {
+	if x != nil {
+		return x.Why
+	}
+	return nil
+}
+
+func (x *SharesResponse) GetAt() int64 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
+func (x *SharesResponse) GetHalfLife() int64 {
+	if x != nil {
+		return x.HalfLife
+	}
+	return 0
+}
+
+func (x *SharesResponse) GetGpuWeight() float64 {
+	if x != nil {
+		return x.GpuWeight
+	}
+	return 0
+}
+
+func (x *SharesResponse) GetFlat() bool {
+	if x != nil {
+		return x.Flat
+	}
+	return false
+}
+
+func (x *SharesResponse) GetUsed() bool {
+	if x != nil {
+		return x.Used
+	}
+	return false
+}
+
+type Share struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Account        string                 `protobuf:"bytes,1,opt,name=account,proto3" json:"account,omitempty"`
+	User           string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`    // empty for an account
+	Depth          int32                  `protobuf:"varint,3,opt,name=depth,proto3" json:"depth,omitempty"` // below root
+	Shares         int64                  `protobuf:"varint,4,opt,name=shares,proto3" json:"shares,omitempty"`
+	Share          float64                `protobuf:"fixed64,5,opt,name=share,proto3" json:"share,omitempty"`                                           // of the level, 0 to 1
+	Usage          float64                `protobuf:"fixed64,6,opt,name=usage,proto3" json:"usage,omitempty"`                                           // of the level, 0 to 1
+	Used           float64                `protobuf:"fixed64,7,opt,name=used,proto3" json:"used,omitempty"`                                             // decayed, slot-seconds with GPU time by its weight
+	LevelFairShare float64                `protobuf:"fixed64,8,opt,name=level_fair_share,json=levelFairShare,proto3" json:"level_fair_share,omitempty"` // infinite with nothing used
+	Rank           int32                  `protobuf:"varint,9,opt,name=rank,proto3" json:"rank,omitempty"`                                              // of a user, from 1
+	Factor         float64                `protobuf:"fixed64,10,opt,name=factor,proto3" json:"factor,omitempty"`                                        // of a user, 0 to 1
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *Share) Reset() {
+	*x = Share{}
+	mi := &file_fairslice_v1_users_proto_msgTypes[65]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Share) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Share) ProtoMessage() {}
+
+func (x *Share) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_users_proto_msgTypes[65]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Share.ProtoReflect.Descriptor instead.
+func (*Share) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{65}
+}
+
+func (x *Share) GetAccount() string {
+	if x != nil {
+		return x.Account
+	}
+	return ""
+}
+
+func (x *Share) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *Share) GetDepth() int32 {
+	if x != nil {
+		return x.Depth
+	}
+	return 0
+}
+
+func (x *Share) GetShares() int64 {
+	if x != nil {
+		return x.Shares
+	}
+	return 0
+}
+
+func (x *Share) GetShare() float64 {
+	if x != nil {
+		return x.Share
+	}
+	return 0
+}
+
+func (x *Share) GetUsage() float64 {
+	if x != nil {
+		return x.Usage
+	}
+	return 0
+}
+
+func (x *Share) GetUsed() float64 {
+	if x != nil {
+		return x.Used
+	}
+	return 0
+}
+
+func (x *Share) GetLevelFairShare() float64 {
+	if x != nil {
+		return x.LevelFairShare
+	}
+	return 0
+}
+
+func (x *Share) GetRank() int32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
+func (x *Share) GetFactor() float64 {
+	if x != nil {
+		return x.Factor
+	}
+	return 0
+}
+
 var File_fairslice_v1_users_proto protoreflect.FileDescriptor
 
 const file_fairslice_v1_users_proto_rawDesc = "" +
@@ -3548,7 +5229,7 @@ const file_fairslice_v1_users_proto_rawDesc = "" +
 	"\areasons\x18\x03 \x01(\bR\areasons\"R\n" +
 	"\fJobsResponse\x12%\n" +
 	"\x04jobs\x18\x01 \x03(\v2\x11.fairslice.v1.JobR\x04jobs\x12\x1b\n" +
-	"\tnot_found\x18\x02 \x03(\tR\bnotFound\"\xf9\b\n" +
+	"\tnot_found\x18\x02 \x03(\tR\bnotFound\"\xa5\t\n" +
 	"\x03Job\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x03R\x02id\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x05R\x05index\x12\x14\n" +
@@ -3593,7 +5274,19 @@ const file_fairslice_v1_users_proto_rawDesc = "" +
 	"\x06counts\x18% \x01(\v2\x14.fairslice.v1.CountsR\x06counts\x12\x17\n" +
 	"\akill_as\x18& \x01(\tR\x06killAs\x12\x12\n" +
 	"\x04fgpu\x18' \x01(\x03R\x04fgpu\x12\x12\n" +
-	"\x04gpus\x18( \x01(\x05R\x04gpus\"\xc4\x01\n" +
+	"\x04gpus\x18( \x01(\x05R\x04gpus\x12*\n" +
+	"\x04turn\x18) \x01(\v2\x16.fairslice.v1.PriorityR\x04turn\"\x90\x01\n" +
+	"\bPriority\x12\x14\n" +
+	"\x05queue\x18\x01 \x01(\x05R\x05queue\x12\x12\n" +
+	"\x04user\x18\x02 \x01(\x05R\x04user\x120\n" +
+	"\x05parts\x18\x03 \x03(\v2\x1a.fairslice.v1.PriorityPartR\x05parts\x12\x14\n" +
+	"\x05total\x18\x04 \x01(\x01R\x05total\x12\x12\n" +
+	"\x04late\x18\x05 \x01(\bR\x04late\"j\n" +
+	"\fPriorityPart\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06weight\x18\x02 \x01(\x01R\x06weight\x12\x16\n" +
+	"\x06factor\x18\x03 \x01(\x01R\x06factor\x12\x16\n" +
+	"\x06points\x18\x04 \x01(\x01R\x06points\"\xc4\x01\n" +
 	"\x06Counts\x12\x14\n" +
 	"\x05total\x18\x01 \x01(\x05R\x05total\x12\x12\n" +
 	"\x04pend\x18\x02 \x01(\x05R\x04pend\x12\x12\n" +
@@ -3816,7 +5509,139 @@ const file_fairslice_v1_users_proto_rawDesc = "" +
 	"used_slots\x18\x05 \x03(\x05R\tusedSlots\x12\x18\n" +
 	"\apending\x18\x06 \x03(\x03R\apending\x12\x18\n" +
 	"\arunning\x18\a \x03(\x03R\arunning\x12\x1c\n" +
-	"\tsuspended\x18\b \x03(\x03R\tsuspended2\xee\a\n" +
+	"\tsuspended\x18\b \x03(\x03R\tsuspended\"\xe7\x01\n" +
+	"\rReportRequest\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x0e\n" +
+	"\x02by\x18\x02 \x01(\tR\x02by\x12\x16\n" +
+	"\x06period\x18\x03 \x01(\tR\x06period\x12\x12\n" +
+	"\x04user\x18\x04 \x01(\tR\x04user\x12\x18\n" +
+	"\aaccount\x18\x05 \x01(\tR\aaccount\x12\x14\n" +
+	"\x05queue\x18\x06 \x01(\tR\x05queue\x12\x18\n" +
+	"\aproject\x18\a \x01(\tR\aproject\x12\x12\n" +
+	"\x04host\x18\b \x01(\tR\x04host\x12\x14\n" +
+	"\x05limit\x18\t \x01(\x05R\x05limit\x12\x12\n" +
+	"\x04plot\x18\n" +
+	" \x01(\bR\x04plot\"\xb1\x01\n" +
+	"\x0eReportResponse\x12\x14\n" +
+	"\x05title\x18\x01 \x01(\tR\x05title\x124\n" +
+	"\acolumns\x18\x02 \x03(\v2\x1a.fairslice.v1.ReportColumnR\acolumns\x12+\n" +
+	"\x04rows\x18\x03 \x03(\v2\x17.fairslice.v1.ReportRowR\x04rows\x12\x14\n" +
+	"\x05notes\x18\x04 \x03(\tR\x05notes\x12\x10\n" +
+	"\x03svg\x18\x05 \x01(\fR\x03svg\"6\n" +
+	"\fReportColumn\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04text\x18\x02 \x01(\bR\x04text\"!\n" +
+	"\tReportRow\x12\x14\n" +
+	"\x05cells\x18\x01 \x03(\tR\x05cells\"\xe5\x02\n" +
+	"\x0fFinishedRequest\x12\x10\n" +
+	"\x03ids\x18\x01 \x03(\tR\x03ids\x12\x14\n" +
+	"\x05users\x18\x02 \x03(\tR\x05users\x12\x16\n" +
+	"\x06queues\x18\x03 \x03(\tR\x06queues\x12\x14\n" +
+	"\x05hosts\x18\x04 \x03(\tR\x05hosts\x12\x1a\n" +
+	"\bprojects\x18\x05 \x03(\tR\bprojects\x12\x12\n" +
+	"\x04done\x18\x06 \x01(\bR\x04done\x12\x16\n" +
+	"\x06failed\x18\a \x01(\bR\x06failed\x12(\n" +
+	"\x05ended\x18\b \x01(\v2\x12.fairslice.v1.SpanR\x05ended\x120\n" +
+	"\tsubmitted\x18\t \x01(\v2\x12.fairslice.v1.SpanR\tsubmitted\x122\n" +
+	"\n" +
+	"dispatched\x18\n" +
+	" \x01(\v2\x12.fairslice.v1.SpanR\n" +
+	"dispatched\x12\x12\n" +
+	"\x04list\x18\v \x01(\bR\x04list\x12\x10\n" +
+	"\x03own\x18\f \x01(\bR\x03own\"*\n" +
+	"\x04Span\x12\x12\n" +
+	"\x04from\x18\x01 \x01(\x03R\x04from\x12\x0e\n" +
+	"\x02to\x18\x02 \x01(\x03R\x02to\"\x92\x01\n" +
+	"\x10FinishedResponse\x127\n" +
+	"\asummary\x18\x01 \x01(\v2\x1d.fairslice.v1.FinishedSummaryR\asummary\x12-\n" +
+	"\x04jobs\x18\x02 \x03(\v2\x19.fairslice.v1.FinishedJobR\x04jobs\x12\x16\n" +
+	"\x06caller\x18\x03 \x01(\tR\x06caller\"\xc1\x04\n" +
+	"\x0fFinishedSummary\x12\x12\n" +
+	"\x04done\x18\x01 \x01(\x03R\x04done\x12\x16\n" +
+	"\x06failed\x18\x02 \x01(\x03R\x06failed\x12\x18\n" +
+	"\astarted\x18\x03 \x01(\x03R\astarted\x12\x1b\n" +
+	"\tcpu_total\x18\x04 \x01(\x01R\bcpuTotal\x12\x17\n" +
+	"\acpu_max\x18\x05 \x01(\x01R\x06cpuMax\x12\x17\n" +
+	"\acpu_min\x18\x06 \x01(\x01R\x06cpuMin\x12\x1d\n" +
+	"\n" +
+	"wait_total\x18\a \x01(\x01R\twaitTotal\x12\x19\n" +
+	"\bwait_max\x18\b \x01(\x01R\awaitMax\x12\x19\n" +
+	"\bwait_min\x18\t \x01(\x01R\awaitMin\x12)\n" +
+	"\x10turnaround_total\x18\n" +
+	" \x01(\x01R\x0fturnaroundTotal\x12%\n" +
+	"\x0eturnaround_max\x18\v \x01(\x01R\rturnaroundMax\x12%\n" +
+	"\x0eturnaround_min\x18\f \x01(\x01R\rturnaroundMin\x12\x1b\n" +
+	"\thog_total\x18\r \x01(\x01R\bhogTotal\x12\x17\n" +
+	"\ahog_max\x18\x0e \x01(\x01R\x06hogMax\x12\x17\n" +
+	"\ahog_min\x18\x0f \x01(\x01R\x06hogMin\x12'\n" +
+	"\x0fexpansion_total\x18\x10 \x01(\x01R\x0eexpansionTotal\x12\x1b\n" +
+	"\trun_total\x18\x11 \x01(\x01R\brunTotal\x12\x1b\n" +
+	"\tfirst_end\x18\x12 \x01(\x03R\bfirstEnd\x12\x19\n" +
+	"\blast_end\x18\x13 \x01(\x03R\alastEnd\"\xd6\x02\n" +
+	"\vFinishedJob\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\x03R\x03job\x12\x14\n" +
+	"\x05index\x18\x02 \x01(\x05R\x05index\x12\x12\n" +
+	"\x04user\x18\x03 \x01(\tR\x04user\x12\x18\n" +
+	"\aaccount\x18\x04 \x01(\tR\aaccount\x12\x14\n" +
+	"\x05queue\x18\x05 \x01(\tR\x05queue\x12\x18\n" +
+	"\aproject\x18\x06 \x01(\tR\aproject\x12\x12\n" +
+	"\x04name\x18\a \x01(\tR\x04name\x12\x1c\n" +
+	"\tsubmitted\x18\b \x01(\x03R\tsubmitted\x12\x1e\n" +
+	"\n" +
+	"dispatched\x18\t \x01(\x03R\n" +
+	"dispatched\x12\x14\n" +
+	"\x05ended\x18\n" +
+	" \x01(\x03R\x05ended\x12\x10\n" +
+	"\x03cpu\x18\v \x01(\x03R\x03cpu\x12\x1d\n" +
+	"\n" +
+	"max_memory\x18\f \x01(\x03R\tmaxMemory\x12\x12\n" +
+	"\x04done\x18\r \x01(\bR\x04done\x12\x14\n" +
+	"\x05hosts\x18\x0e \x03(\tR\x05hosts\"V\n" +
+	"\x06Policy\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\x03R\aversion\x12\x12\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\x12\x0e\n" +
+	"\x02by\x18\x03 \x01(\tR\x02by\x12\x0e\n" +
+	"\x02at\x18\x04 \x01(\x03R\x02at\"\x0f\n" +
+	"\rPolicyRequest\">\n" +
+	"\x0ePolicyResponse\x12,\n" +
+	"\x06policy\x18\x01 \x01(\v2\x14.fairslice.v1.PolicyR\x06policy\"S\n" +
+	"\x10SetPolicyRequest\x12\x12\n" +
+	"\x04base\x18\x01 \x01(\x03R\x04base\x12\x12\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\x12\x17\n" +
+	"\adry_run\x18\x03 \x01(\bR\x06dryRun\"A\n" +
+	"\x11SetPolicyResponse\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\x03R\aversion\x12\x12\n" +
+	"\x04diff\x18\x02 \x03(\tR\x04diff\"(\n" +
+	"\x10PolicyLogRequest\x12\x14\n" +
+	"\x05limit\x18\x01 \x01(\x05R\x05limit\"H\n" +
+	"\x11PolicyLogResponse\x123\n" +
+	"\aentries\x18\x01 \x03(\v2\x19.fairslice.v1.PolicyEntryR\aentries\"O\n" +
+	"\vPolicyEntry\x12,\n" +
+	"\x06policy\x18\x01 \x01(\v2\x14.fairslice.v1.PolicyR\x06policy\x12\x12\n" +
+	"\x04diff\x18\x02 \x03(\tR\x04diff\")\n" +
+	"\rSharesRequest\x12\x18\n" +
+	"\acompare\x18\x01 \x03(\tR\acompare\"\xbf\x01\n" +
+	"\x0eSharesResponse\x12'\n" +
+	"\x04tree\x18\x01 \x03(\v2\x13.fairslice.v1.ShareR\x04tree\x12\x10\n" +
+	"\x03why\x18\x02 \x03(\tR\x03why\x12\x0e\n" +
+	"\x02at\x18\x03 \x01(\x03R\x02at\x12\x1b\n" +
+	"\thalf_life\x18\x04 \x01(\x03R\bhalfLife\x12\x1d\n" +
+	"\n" +
+	"gpu_weight\x18\x05 \x01(\x01R\tgpuWeight\x12\x12\n" +
+	"\x04flat\x18\x06 \x01(\bR\x04flat\x12\x12\n" +
+	"\x04used\x18\a \x01(\bR\x04used\"\xf9\x01\n" +
+	"\x05Share\x12\x18\n" +
+	"\aaccount\x18\x01 \x01(\tR\aaccount\x12\x12\n" +
+	"\x04user\x18\x02 \x01(\tR\x04user\x12\x14\n" +
+	"\x05depth\x18\x03 \x01(\x05R\x05depth\x12\x16\n" +
+	"\x06shares\x18\x04 \x01(\x03R\x06shares\x12\x14\n" +
+	"\x05share\x18\x05 \x01(\x01R\x05share\x12\x14\n" +
+	"\x05usage\x18\x06 \x01(\x01R\x05usage\x12\x12\n" +
+	"\x04used\x18\a \x01(\x01R\x04used\x12(\n" +
+	"\x10level_fair_share\x18\b \x01(\x01R\x0elevelFairShare\x12\x12\n" +
+	"\x04rank\x18\t \x01(\x05R\x04rank\x12\x16\n" +
+	"\x06factor\x18\n" +
+	" \x01(\x01R\x06factor2\xa6\v\n" +
 	"\x05Users\x12C\n" +
 	"\x06Submit\x12\x1b.fairslice.v1.SubmitRequest\x1a\x1c.fairslice.v1.SubmitResponse\x12?\n" +
 	"\x04Jobs\x12\x19.fairslice.v1.JobsRequest\x1a\x1a.fairslice.v1.JobsResponse0\x01\x12F\n" +
@@ -3831,7 +5656,13 @@ const file_fairslice_v1_users_proto_rawDesc = "" +
 	"\x03Why\x12\x18.fairslice.v1.WhyRequest\x1a\x19.fairslice.v1.WhyResponse\x12@\n" +
 	"\x05Admin\x12\x1a.fairslice.v1.AdminRequest\x1a\x1b.fairslice.v1.AdminResponse\x12[\n" +
 	"\x0eAddReservation\x12#.fairslice.v1.AddReservationRequest\x1a$.fairslice.v1.AddReservationResponse\x12U\n" +
-	"\fReservations\x12!.fairslice.v1.ReservationsRequest\x1a\".fairslice.v1.ReservationsResponseB\x15Z\x13fairslice/api/pb;pbb\x06proto3"
+	"\fReservations\x12!.fairslice.v1.ReservationsRequest\x1a\".fairslice.v1.ReservationsResponse\x12C\n" +
+	"\x06Policy\x12\x1b.fairslice.v1.PolicyRequest\x1a\x1c.fairslice.v1.PolicyResponse\x12L\n" +
+	"\tSetPolicy\x12\x1e.fairslice.v1.SetPolicyRequest\x1a\x1f.fairslice.v1.SetPolicyResponse\x12L\n" +
+	"\tPolicyLog\x12\x1e.fairslice.v1.PolicyLogRequest\x1a\x1f.fairslice.v1.PolicyLogResponse\x12C\n" +
+	"\x06Shares\x12\x1b.fairslice.v1.SharesRequest\x1a\x1c.fairslice.v1.SharesResponse\x12C\n" +
+	"\x06Report\x12\x1b.fairslice.v1.ReportRequest\x1a\x1c.fairslice.v1.ReportResponse\x12K\n" +
+	"\bFinished\x12\x1d.fairslice.v1.FinishedRequest\x1a\x1e.fairslice.v1.FinishedResponse0\x01B\x15Z\x13fairslice/api/pb;pbb\x06proto3"
 
 var (
 	file_fairslice_v1_users_proto_rawDescOnce sync.Once
@@ -3845,7 +5676,7 @@ func file_fairslice_v1_users_proto_rawDescGZIP() []byte {
 	return file_fairslice_v1_users_proto_rawDescData
 }
 
-var file_fairslice_v1_users_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
+var file_fairslice_v1_users_proto_msgTypes = make([]protoimpl.MessageInfo, 66)
 var file_fairslice_v1_users_proto_goTypes = []any{
 	(*SubmitRequest)(nil),          // 0: fairslice.v1.SubmitRequest
 	(*SubmitResponse)(nil),         // 1: fairslice.v1.SubmitResponse
@@ -3853,119 +5684,166 @@ var file_fairslice_v1_users_proto_goTypes = []any{
 	(*JobsRequest)(nil),            // 3: fairslice.v1.JobsRequest
 	(*JobsResponse)(nil),           // 4: fairslice.v1.JobsResponse
 	(*Job)(nil),                    // 5: fairslice.v1.Job
-	(*Counts)(nil),                 // 6: fairslice.v1.Counts
-	(*Reason)(nil),                 // 7: fairslice.v1.Reason
-	(*ControlRequest)(nil),         // 8: fairslice.v1.ControlRequest
-	(*Given)(nil),                  // 9: fairslice.v1.Given
-	(*ControlResponse)(nil),        // 10: fairslice.v1.ControlResponse
-	(*Outcome)(nil),                // 11: fairslice.v1.Outcome
-	(*WatchRequest)(nil),           // 12: fairslice.v1.WatchRequest
-	(*WatchResponse)(nil),          // 13: fairslice.v1.WatchResponse
-	(*AttachRequest)(nil),          // 14: fairslice.v1.AttachRequest
-	(*AttachOpen)(nil),             // 15: fairslice.v1.AttachOpen
-	(*WindowSize)(nil),             // 16: fairslice.v1.WindowSize
-	(*AttachResponse)(nil),         // 17: fairslice.v1.AttachResponse
-	(*PeekRequest)(nil),            // 18: fairslice.v1.PeekRequest
-	(*PeekResponse)(nil),           // 19: fairslice.v1.PeekResponse
-	(*HistoryRequest)(nil),         // 20: fairslice.v1.HistoryRequest
-	(*HistoryResponse)(nil),        // 21: fairslice.v1.HistoryResponse
-	(*HistoryJob)(nil),             // 22: fairslice.v1.HistoryJob
-	(*Event)(nil),                  // 23: fairslice.v1.Event
-	(*QueuesRequest)(nil),          // 24: fairslice.v1.QueuesRequest
-	(*QueuesResponse)(nil),         // 25: fairslice.v1.QueuesResponse
-	(*Queue)(nil),                  // 26: fairslice.v1.Queue
-	(*HostsRequest)(nil),           // 27: fairslice.v1.HostsRequest
-	(*HostsResponse)(nil),          // 28: fairslice.v1.HostsResponse
-	(*Host)(nil),                   // 29: fairslice.v1.Host
-	(*HeldSlice)(nil),              // 30: fairslice.v1.HeldSlice
-	(*ClusterRequest)(nil),         // 31: fairslice.v1.ClusterRequest
-	(*ClusterResponse)(nil),        // 32: fairslice.v1.ClusterResponse
-	(*Param)(nil),                  // 33: fairslice.v1.Param
-	(*WhyRequest)(nil),             // 34: fairslice.v1.WhyRequest
-	(*WhyResponse)(nil),            // 35: fairslice.v1.WhyResponse
-	(*WhyJob)(nil),                 // 36: fairslice.v1.WhyJob
-	(*AdminRequest)(nil),           // 37: fairslice.v1.AdminRequest
-	(*AdminResponse)(nil),          // 38: fairslice.v1.AdminResponse
-	(*AddReservationRequest)(nil),  // 39: fairslice.v1.AddReservationRequest
-	(*AddReservationResponse)(nil), // 40: fairslice.v1.AddReservationResponse
-	(*ReservationsRequest)(nil),    // 41: fairslice.v1.ReservationsRequest
-	(*ReservationsResponse)(nil),   // 42: fairslice.v1.ReservationsResponse
-	(*ListedReservation)(nil),      // 43: fairslice.v1.ListedReservation
-	(*Spec)(nil),                   // 44: fairslice.v1.Spec
-	(*Identity)(nil),               // 45: fairslice.v1.Identity
-	(*Allocation)(nil),             // 46: fairslice.v1.Allocation
-	(*Usage)(nil),                  // 47: fairslice.v1.Usage
-	(*Node)(nil),                   // 48: fairslice.v1.Node
-	(*Slice)(nil),                  // 49: fairslice.v1.Slice
-	(*Reservation)(nil),            // 50: fairslice.v1.Reservation
+	(*Priority)(nil),               // 6: fairslice.v1.Priority
+	(*PriorityPart)(nil),           // 7: fairslice.v1.PriorityPart
+	(*Counts)(nil),                 // 8: fairslice.v1.Counts
+	(*Reason)(nil),                 // 9: fairslice.v1.Reason
+	(*ControlRequest)(nil),         // 10: fairslice.v1.ControlRequest
+	(*Given)(nil),                  // 11: fairslice.v1.Given
+	(*ControlResponse)(nil),        // 12: fairslice.v1.ControlResponse
+	(*Outcome)(nil),                // 13: fairslice.v1.Outcome
+	(*WatchRequest)(nil),           // 14: fairslice.v1.WatchRequest
+	(*WatchResponse)(nil),          // 15: fairslice.v1.WatchResponse
+	(*AttachRequest)(nil),          // 16: fairslice.v1.AttachRequest
+	(*AttachOpen)(nil),             // 17: fairslice.v1.AttachOpen
+	(*WindowSize)(nil),             // 18: fairslice.v1.WindowSize
+	(*AttachResponse)(nil),         // 19: fairslice.v1.AttachResponse
+	(*PeekRequest)(nil),            // 20: fairslice.v1.PeekRequest
+	(*PeekResponse)(nil),           // 21: fairslice.v1.PeekResponse
+	(*HistoryRequest)(nil),         // 22: fairslice.v1.HistoryRequest
+	(*HistoryResponse)(nil),        // 23: fairslice.v1.HistoryResponse
+	(*HistoryJob)(nil),             // 24: fairslice.v1.HistoryJob
+	(*Event)(nil),                  // 25: fairslice.v1.Event
+	(*QueuesRequest)(nil),          // 26: fairslice.v1.QueuesRequest
+	(*QueuesResponse)(nil),         // 27: fairslice.v1.QueuesResponse
+	(*Queue)(nil),                  // 28: fairslice.v1.Queue
+	(*HostsRequest)(nil),           // 29: fairslice.v1.HostsRequest
+	(*HostsResponse)(nil),          // 30: fairslice.v1.HostsResponse
+	(*Host)(nil),                   // 31: fairslice.v1.Host
+	(*HeldSlice)(nil),              // 32: fairslice.v1.HeldSlice
+	(*ClusterRequest)(nil),         // 33: fairslice.v1.ClusterRequest
+	(*ClusterResponse)(nil),        // 34: fairslice.v1.ClusterResponse
+	(*Param)(nil),                  // 35: fairslice.v1.Param
+	(*WhyRequest)(nil),             // 36: fairslice.v1.WhyRequest
+	(*WhyResponse)(nil),            // 37: fairslice.v1.WhyResponse
+	(*WhyJob)(nil),                 // 38: fairslice.v1.WhyJob
+	(*AdminRequest)(nil),           // 39: fairslice.v1.AdminRequest
+	(*AdminResponse)(nil),          // 40: fairslice.v1.AdminResponse
+	(*AddReservationRequest)(nil),  // 41: fairslice.v1.AddReservationRequest
+	(*AddReservationResponse)(nil), // 42: fairslice.v1.AddReservationResponse
+	(*ReservationsRequest)(nil),    // 43: fairslice.v1.ReservationsRequest
+	(*ReservationsResponse)(nil),   // 44: fairslice.v1.ReservationsResponse
+	(*ListedReservation)(nil),      // 45: fairslice.v1.ListedReservation
+	(*ReportRequest)(nil),          // 46: fairslice.v1.ReportRequest
+	(*ReportResponse)(nil),         // 47: fairslice.v1.ReportResponse
+	(*ReportColumn)(nil),           // 48: fairslice.v1.ReportColumn
+	(*ReportRow)(nil),              // 49: fairslice.v1.ReportRow
+	(*FinishedRequest)(nil),        // 50: fairslice.v1.FinishedRequest
+	(*Span)(nil),                   // 51: fairslice.v1.Span
+	(*FinishedResponse)(nil),       // 52: fairslice.v1.FinishedResponse
+	(*FinishedSummary)(nil),        // 53: fairslice.v1.FinishedSummary
+	(*FinishedJob)(nil),            // 54: fairslice.v1.FinishedJob
+	(*Policy)(nil),                 // 55: fairslice.v1.Policy
+	(*PolicyRequest)(nil),          // 56: fairslice.v1.PolicyRequest
+	(*PolicyResponse)(nil),         // 57: fairslice.v1.PolicyResponse
+	(*SetPolicyRequest)(nil),       // 58: fairslice.v1.SetPolicyRequest
+	(*SetPolicyResponse)(nil),      // 59: fairslice.v1.SetPolicyResponse
+	(*PolicyLogRequest)(nil),       // 60: fairslice.v1.PolicyLogRequest
+	(*PolicyLogResponse)(nil),      // 61: fairslice.v1.PolicyLogResponse
+	(*PolicyEntry)(nil),            // 62: fairslice.v1.PolicyEntry
+	(*SharesRequest)(nil),          // 63: fairslice.v1.SharesRequest
+	(*SharesResponse)(nil),         // 64: fairslice.v1.SharesResponse
+	(*Share)(nil),                  // 65: fairslice.v1.Share
+	(*Spec)(nil),                   // 66: fairslice.v1.Spec
+	(*Identity)(nil),               // 67: fairslice.v1.Identity
+	(*Allocation)(nil),             // 68: fairslice.v1.Allocation
+	(*Usage)(nil),                  // 69: fairslice.v1.Usage
+	(*Node)(nil),                   // 70: fairslice.v1.Node
+	(*Slice)(nil),                  // 71: fairslice.v1.Slice
+	(*Reservation)(nil),            // 72: fairslice.v1.Reservation
 }
 var file_fairslice_v1_users_proto_depIdxs = []int32{
-	44, // 0: fairslice.v1.SubmitRequest.spec:type_name -> fairslice.v1.Spec
+	66, // 0: fairslice.v1.SubmitRequest.spec:type_name -> fairslice.v1.Spec
 	2,  // 1: fairslice.v1.JobsRequest.select:type_name -> fairslice.v1.Selection
 	5,  // 2: fairslice.v1.JobsResponse.jobs:type_name -> fairslice.v1.Job
-	45, // 3: fairslice.v1.Job.owner:type_name -> fairslice.v1.Identity
-	44, // 4: fairslice.v1.Job.spec:type_name -> fairslice.v1.Spec
-	46, // 5: fairslice.v1.Job.alloc:type_name -> fairslice.v1.Allocation
-	47, // 6: fairslice.v1.Job.usage:type_name -> fairslice.v1.Usage
-	7,  // 7: fairslice.v1.Job.reasons:type_name -> fairslice.v1.Reason
-	6,  // 8: fairslice.v1.Job.counts:type_name -> fairslice.v1.Counts
-	2,  // 9: fairslice.v1.ControlRequest.select:type_name -> fairslice.v1.Selection
-	9,  // 10: fairslice.v1.ControlRequest.options:type_name -> fairslice.v1.Given
-	11, // 11: fairslice.v1.ControlResponse.outcomes:type_name -> fairslice.v1.Outcome
-	5,  // 12: fairslice.v1.WatchResponse.job:type_name -> fairslice.v1.Job
-	15, // 13: fairslice.v1.AttachRequest.open:type_name -> fairslice.v1.AttachOpen
-	16, // 14: fairslice.v1.AttachRequest.size:type_name -> fairslice.v1.WindowSize
-	16, // 15: fairslice.v1.AttachOpen.size:type_name -> fairslice.v1.WindowSize
-	5,  // 16: fairslice.v1.AttachResponse.state:type_name -> fairslice.v1.Job
-	2,  // 17: fairslice.v1.HistoryRequest.select:type_name -> fairslice.v1.Selection
-	22, // 18: fairslice.v1.HistoryResponse.jobs:type_name -> fairslice.v1.HistoryJob
-	5,  // 19: fairslice.v1.HistoryJob.job:type_name -> fairslice.v1.Job
-	23, // 20: fairslice.v1.HistoryJob.events:type_name -> fairslice.v1.Event
-	26, // 21: fairslice.v1.QueuesResponse.queues:type_name -> fairslice.v1.Queue
-	29, // 22: fairslice.v1.HostsResponse.hosts:type_name -> fairslice.v1.Host
-	48, // 23: fairslice.v1.Host.node:type_name -> fairslice.v1.Node
-	30, // 24: fairslice.v1.Host.slices:type_name -> fairslice.v1.HeldSlice
-	49, // 25: fairslice.v1.HeldSlice.slice:type_name -> fairslice.v1.Slice
-	33, // 26: fairslice.v1.ClusterResponse.params:type_name -> fairslice.v1.Param
-	2,  // 27: fairslice.v1.WhyRequest.select:type_name -> fairslice.v1.Selection
-	36, // 28: fairslice.v1.WhyResponse.jobs:type_name -> fairslice.v1.WhyJob
-	5,  // 29: fairslice.v1.WhyJob.job:type_name -> fairslice.v1.Job
-	11, // 30: fairslice.v1.AdminResponse.outcomes:type_name -> fairslice.v1.Outcome
-	43, // 31: fairslice.v1.ReservationsResponse.reservations:type_name -> fairslice.v1.ListedReservation
-	50, // 32: fairslice.v1.ListedReservation.reservation:type_name -> fairslice.v1.Reservation
-	0,  // 33: fairslice.v1.Users.Submit:input_type -> fairslice.v1.SubmitRequest
-	3,  // 34: fairslice.v1.Users.Jobs:input_type -> fairslice.v1.JobsRequest
-	8,  // 35: fairslice.v1.Users.Control:input_type -> fairslice.v1.ControlRequest
-	12, // 36: fairslice.v1.Users.Watch:input_type -> fairslice.v1.WatchRequest
-	14, // 37: fairslice.v1.Users.Attach:input_type -> fairslice.v1.AttachRequest
-	18, // 38: fairslice.v1.Users.Peek:input_type -> fairslice.v1.PeekRequest
-	20, // 39: fairslice.v1.Users.History:input_type -> fairslice.v1.HistoryRequest
-	24, // 40: fairslice.v1.Users.Queues:input_type -> fairslice.v1.QueuesRequest
-	27, // 41: fairslice.v1.Users.Hosts:input_type -> fairslice.v1.HostsRequest
-	31, // 42: fairslice.v1.Users.Cluster:input_type -> fairslice.v1.ClusterRequest
-	34, // 43: fairslice.v1.Users.Why:input_type -> fairslice.v1.WhyRequest
-	37, // 44: fairslice.v1.Users.Admin:input_type -> fairslice.v1.AdminRequest
-	39, // 45: fairslice.v1.Users.AddReservation:input_type -> fairslice.v1.AddReservationRequest
-	41, // 46: fairslice.v1.Users.Reservations:input_type -> fairslice.v1.ReservationsRequest
-	1,  // 47: fairslice.v1.Users.Submit:output_type -> fairslice.v1.SubmitResponse
-	4,  // 48: fairslice.v1.Users.Jobs:output_type -> fairslice.v1.JobsResponse
-	10, // 49: fairslice.v1.Users.Control:output_type -> fairslice.v1.ControlResponse
-	13, // 50: fairslice.v1.Users.Watch:output_type -> fairslice.v1.WatchResponse
-	17, // 51: fairslice.v1.Users.Attach:output_type -> fairslice.v1.AttachResponse
-	19, // 52: fairslice.v1.Users.Peek:output_type -> fairslice.v1.PeekResponse
-	21, // 53: fairslice.v1.Users.History:output_type -> fairslice.v1.HistoryResponse
-	25, // 54: fairslice.v1.Users.Queues:output_type -> fairslice.v1.QueuesResponse
-	28, // 55: fairslice.v1.Users.Hosts:output_type -> fairslice.v1.HostsResponse
-	32, // 56: fairslice.v1.Users.Cluster:output_type -> fairslice.v1.ClusterResponse
-	35, // 57: fairslice.v1.Users.Why:output_type -> fairslice.v1.WhyResponse
-	38, // 58: fairslice.v1.Users.Admin:output_type -> fairslice.v1.AdminResponse
-	40, // 59: fairslice.v1.Users.AddReservation:output_type -> fairslice.v1.AddReservationResponse
-	42, // 60: fairslice.v1.Users.Reservations:output_type -> fairslice.v1.ReservationsResponse
-	47, // [47:61] is the sub-list for method output_type
-	33, // [33:47] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	67, // 3: fairslice.v1.Job.owner:type_name -> fairslice.v1.Identity
+	66, // 4: fairslice.v1.Job.spec:type_name -> fairslice.v1.Spec
+	68, // 5: fairslice.v1.Job.alloc:type_name -> fairslice.v1.Allocation
+	69, // 6: fairslice.v1.Job.usage:type_name -> fairslice.v1.Usage
+	9,  // 7: fairslice.v1.Job.reasons:type_name -> fairslice.v1.Reason
+	8,  // 8: fairslice.v1.Job.counts:type_name -> fairslice.v1.Counts
+	6,  // 9: fairslice.v1.Job.turn:type_name -> fairslice.v1.Priority
+	7,  // 10: fairslice.v1.Priority.parts:type_name -> fairslice.v1.PriorityPart
+	2,  // 11: fairslice.v1.ControlRequest.select:type_name -> fairslice.v1.Selection
+	11, // 12: fairslice.v1.ControlRequest.options:type_name -> fairslice.v1.Given
+	13, // 13: fairslice.v1.ControlResponse.outcomes:type_name -> fairslice.v1.Outcome
+	5,  // 14: fairslice.v1.WatchResponse.job:type_name -> fairslice.v1.Job
+	17, // 15: fairslice.v1.AttachRequest.open:type_name -> fairslice.v1.AttachOpen
+	18, // 16: fairslice.v1.AttachRequest.size:type_name -> fairslice.v1.WindowSize
+	18, // 17: fairslice.v1.AttachOpen.size:type_name -> fairslice.v1.WindowSize
+	5,  // 18: fairslice.v1.AttachResponse.state:type_name -> fairslice.v1.Job
+	2,  // 19: fairslice.v1.HistoryRequest.select:type_name -> fairslice.v1.Selection
+	24, // 20: fairslice.v1.HistoryResponse.jobs:type_name -> fairslice.v1.HistoryJob
+	5,  // 21: fairslice.v1.HistoryJob.job:type_name -> fairslice.v1.Job
+	25, // 22: fairslice.v1.HistoryJob.events:type_name -> fairslice.v1.Event
+	28, // 23: fairslice.v1.QueuesResponse.queues:type_name -> fairslice.v1.Queue
+	31, // 24: fairslice.v1.HostsResponse.hosts:type_name -> fairslice.v1.Host
+	70, // 25: fairslice.v1.Host.node:type_name -> fairslice.v1.Node
+	32, // 26: fairslice.v1.Host.slices:type_name -> fairslice.v1.HeldSlice
+	71, // 27: fairslice.v1.HeldSlice.slice:type_name -> fairslice.v1.Slice
+	35, // 28: fairslice.v1.ClusterResponse.params:type_name -> fairslice.v1.Param
+	2,  // 29: fairslice.v1.WhyRequest.select:type_name -> fairslice.v1.Selection
+	38, // 30: fairslice.v1.WhyResponse.jobs:type_name -> fairslice.v1.WhyJob
+	5,  // 31: fairslice.v1.WhyJob.job:type_name -> fairslice.v1.Job
+	13, // 32: fairslice.v1.AdminResponse.outcomes:type_name -> fairslice.v1.Outcome
+	45, // 33: fairslice.v1.ReservationsResponse.reservations:type_name -> fairslice.v1.ListedReservation
+	72, // 34: fairslice.v1.ListedReservation.reservation:type_name -> fairslice.v1.Reservation
+	48, // 35: fairslice.v1.ReportResponse.columns:type_name -> fairslice.v1.ReportColumn
+	49, // 36: fairslice.v1.ReportResponse.rows:type_name -> fairslice.v1.ReportRow
+	51, // 37: fairslice.v1.FinishedRequest.ended:type_name -> fairslice.v1.Span
+	51, // 38: fairslice.v1.FinishedRequest.submitted:type_name -> fairslice.v1.Span
+	51, // 39: fairslice.v1.FinishedRequest.dispatched:type_name -> fairslice.v1.Span
+	53, // 40: fairslice.v1.FinishedResponse.summary:type_name -> fairslice.v1.FinishedSummary
+	54, // 41: fairslice.v1.FinishedResponse.jobs:type_name -> fairslice.v1.FinishedJob
+	55, // 42: fairslice.v1.PolicyResponse.policy:type_name -> fairslice.v1.Policy
+	62, // 43: fairslice.v1.PolicyLogResponse.entries:type_name -> fairslice.v1.PolicyEntry
+	55, // 44: fairslice.v1.PolicyEntry.policy:type_name -> fairslice.v1.Policy
+	65, // 45: fairslice.v1.SharesResponse.tree:type_name -> fairslice.v1.Share
+	0,  // 46: fairslice.v1.Users.Submit:input_type -> fairslice.v1.SubmitRequest
+	3,  // 47: fairslice.v1.Users.Jobs:input_type -> fairslice.v1.JobsRequest
+	10, // 48: fairslice.v1.Users.Control:input_type -> fairslice.v1.ControlRequest
+	14, // 49: fairslice.v1.Users.Watch:input_type -> fairslice.v1.WatchRequest
+	16, // 50: fairslice.v1.Users.Attach:input_type -> fairslice.v1.AttachRequest
+	20, // 51: fairslice.v1.Users.Peek:input_type -> fairslice.v1.PeekRequest
+	22, // 52: fairslice.v1.Users.History:input_type -> fairslice.v1.HistoryRequest
+	26, // 53: fairslice.v1.Users.Queues:input_type -> fairslice.v1.QueuesRequest
+	29, // 54: fairslice.v1.Users.Hosts:input_type -> fairslice.v1.HostsRequest
+	33, // 55: fairslice.v1.Users.Cluster:input_type -> fairslice.v1.ClusterRequest
+	36, // 56: fairslice.v1.Users.Why:input_type -> fairslice.v1.WhyRequest
+	39, // 57: fairslice.v1.Users.Admin:input_type -> fairslice.v1.AdminRequest
+	41, // 58: fairslice.v1.Users.AddReservation:input_type -> fairslice.v1.AddReservationRequest
+	43, // 59: fairslice.v1.Users.Reservations:input_type -> fairslice.v1.ReservationsRequest
+	56, // 60: fairslice.v1.Users.Policy:input_type -> fairslice.v1.PolicyRequest
+	58, // 61: fairslice.v1.Users.SetPolicy:input_type -> fairslice.v1.SetPolicyRequest
+	60, // 62: fairslice.v1.Users.PolicyLog:input_type -> fairslice.v1.PolicyLogRequest
+	63, // 63: fairslice.v1.Users.Shares:input_type -> fairslice.v1.SharesRequest
+	46, // 64: fairslice.v1.Users.Report:input_type -> fairslice.v1.ReportRequest
+	50, // 65: fairslice.v1.Users.Finished:input_type -> fairslice.v1.FinishedRequest
+	1,  // 66: fairslice.v1.Users.Submit:output_type -> fairslice.v1.SubmitResponse
+	4,  // 67: fairslice.v1.Users.Jobs:output_type -> fairslice.v1.JobsResponse
+	12, // 68: fairslice.v1.Users.Control:output_type -> fairslice.v1.ControlResponse
+	15, // 69: fairslice.v1.Users.Watch:output_type -> fairslice.v1.WatchResponse
+	19, // 70: fairslice.v1.Users.Attach:output_type -> fairslice.v1.AttachResponse
+	21, // 71: fairslice.v1.Users.Peek:output_type -> fairslice.v1.PeekResponse
+	23, // 72: fairslice.v1.Users.History:output_type -> fairslice.v1.HistoryResponse
+	27, // 73: fairslice.v1.Users.Queues:output_type -> fairslice.v1.QueuesResponse
+	30, // 74: fairslice.v1.Users.Hosts:output_type -> fairslice.v1.HostsResponse
+	34, // 75: fairslice.v1.Users.Cluster:output_type -> fairslice.v1.ClusterResponse
+	37, // 76: fairslice.v1.Users.Why:output_type -> fairslice.v1.WhyResponse
+	40, // 77: fairslice.v1.Users.Admin:output_type -> fairslice.v1.AdminResponse
+	42, // 78: fairslice.v1.Users.AddReservation:output_type -> fairslice.v1.AddReservationResponse
+	44, // 79: fairslice.v1.Users.Reservations:output_type -> fairslice.v1.ReservationsResponse
+	57, // 80: fairslice.v1.Users.Policy:output_type -> fairslice.v1.PolicyResponse
+	59, // 81: fairslice.v1.Users.SetPolicy:output_type -> fairslice.v1.SetPolicyResponse
+	61, // 82: fairslice.v1.Users.PolicyLog:output_type -> fairslice.v1.PolicyLogResponse
+	64, // 83: fairslice.v1.Users.Shares:output_type -> fairslice.v1.SharesResponse
+	47, // 84: fairslice.v1.Users.Report:output_type -> fairslice.v1.ReportResponse
+	52, // 85: fairslice.v1.Users.Finished:output_type -> fairslice.v1.FinishedResponse
+	66, // [66:86] is the sub-list for method output_type
+	46, // [46:66] is the sub-list for method input_type
+	46, // [46:46] is the sub-list for extension type_name
+	46, // [46:46] is the sub-list for extension extendee
+	0,  // [0:46] is the sub-list for field type_name
 }
 
 func init() { file_fairslice_v1_users_proto_init() }
@@ -3974,14 +5852,14 @@ func file_fairslice_v1_users_proto_init() {
 		return
 	}
 	file_fairslice_v1_types_proto_init()
-	file_fairslice_v1_users_proto_msgTypes[14].OneofWrappers = []any{
+	file_fairslice_v1_users_proto_msgTypes[16].OneofWrappers = []any{
 		(*AttachRequest_Open)(nil),
 		(*AttachRequest_Data)(nil),
 		(*AttachRequest_Size)(nil),
 		(*AttachRequest_Eof)(nil),
 		(*AttachRequest_Signal)(nil),
 	}
-	file_fairslice_v1_users_proto_msgTypes[17].OneofWrappers = []any{
+	file_fairslice_v1_users_proto_msgTypes[19].OneofWrappers = []any{
 		(*AttachResponse_State)(nil),
 		(*AttachResponse_Data)(nil),
 		(*AttachResponse_Err)(nil),
@@ -3992,7 +5870,7 @@ func file_fairslice_v1_users_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fairslice_v1_users_proto_rawDesc), len(file_fairslice_v1_users_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   44,
+			NumMessages:   66,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

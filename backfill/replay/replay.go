@@ -98,7 +98,7 @@ func newReplay(tasks []Task, o *Options) *replay {
 	r.shapes, r.users = describe(tasks)
 	r.share = newFairShare(tasks, r.users)
 	r.planner = backfill.New(o.Policy)
-	r.planner.Share = r.share.of
+	r.planner.Share = func(who backfill.Claimant) float64 { return r.share.of(who.User) }
 	if o.Predict {
 		r.planner.Predictor = backfill.NewPredictor()
 	}

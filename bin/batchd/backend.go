@@ -8,25 +8,29 @@ import (
 	"sync/atomic"
 	"time"
 
+	"fairslice/accounting"
 	"fairslice/api"
 	"fairslice/etc"
 	"fairslice/nodes"
 	"fairslice/queue"
 	"fairslice/queue/engine"
+	"fairslice/store"
 )
 
 // backend is the engine as the server sees it: the same calls, with errors that users may read marked as such.
 type backend struct {
 	*engine.Engine
+	*reporter
 	cfg    atomic.Pointer[etc.Config]
 	host   string
 	reload func() (*etc.Config, error)
 	log    *slog.Logger
 }
 
-func newBackend(eng *engine.Engine, cfg *etc.Config, host string, reload func() (*etc.Config, error), log *slog.Logger) *backend {
+func newBackend(eng *engine.Engine, st *store.Store, cfg *etc.Config, host string, reload func() (*etc.Config, error), log *slog.Logger) *backend {
 	b := &backend{Engine: eng, host: host, reload: reload, log: log}
 	b.cfg.Store(cfg)
+	b.reporter = &reporter{store: st, zone: func() *time.Location { return b.cfg.Load().Location() }, now: time.Now}
 	return b
 }
 
@@ -70,6 +74,16 @@ func (b *backend) Admin(ctx context.Context, a queue.AdminCommand) ([]queue.Outc
 func (b *backend) AddReservation(ctx context.Context, q queue.ReservationRequest) (string, error) {
 	id, err := b.Engine.AddReservation(ctx, q)
 	return id, speak(err)
+}
+
+func (b *backend) SetPolicy(ctx context.Context, c queue.PolicyChange) (queue.PolicyOutcome, error) {
+	out, err := b.Engine.SetPolicy(ctx, c)
+	return out, speak(err)
+}
+
+func (b *backend) Shares(ctx context.Context, compare []string) (accounting.Shares, error) {
+	out, err := b.Engine.Shares(ctx, compare)
+	return out, speak(err)
 }
 
 // reconfigure reads the configuration again. A file with mistakes changes nothing.

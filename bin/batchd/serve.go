@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"fairslice/accounting"
 	"fairslice/api"
 	"fairslice/api/pki"
 	"fairslice/etc"
@@ -77,6 +78,10 @@ func lead(ctx context.Context, cfg *etc.Config, reload func() (*etc.Config, erro
 	if err := book.RestoreReservations(state.Reservations); err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
+	if _, err := accounting.ParsePolicy(state.Policy.Text); err != nil {
+		return fmt.Errorf("restore: version %d of the policy is not understood by this version of batchd: %w", state.Policy.Version, err)
+	}
+	book.RestorePolicy(state.Policy)
 	hub := api.NewHub(api.HubConfig{Cluster: cfg.Cluster, HeartbeatEvery: cfg.Heartbeat, HeartbeatTimeout: cfg.NodeTimeout}, log)
 	eng := engine.New(engineConfig(cfg, log), &ledger{st, lease}, hub, book)
 	learnt, err := past(ctx, st, cfg, log)
@@ -90,7 +95,7 @@ func lead(ctx context.Context, cfg *etc.Config, reload func() (*etc.Config, erro
 	if err != nil {
 		return err
 	}
-	srv := api.New(api.Config{Admins: cfg.Admins}, newBackend(eng, cfg, host, reload, log), hub, tokens, log)
+	srv := api.New(api.Config{Admins: cfg.Admins}, newBackend(eng, st, cfg, host, reload, log), hub, tokens, log)
 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -117,6 +122,7 @@ func lead(ctx context.Context, cfg *etc.Config, reload func() (*etc.Config, erro
 	}
 	watchNodes(ctx, eng, book, cfg.NodeTimeout, log)
 	go sweepBlobs(ctx, st, log)
+	go rollUp(ctx, st, log)
 	log.Info("serving", "cluster", cfg.Cluster, "socket", cfg.Socket, "term", lease.Term(), "jobs", len(state.Jobs), "took", time.Since(began))
 	select {
 	case <-ctx.Done():
@@ -172,6 +178,20 @@ func sweepBlobs(ctx context.Context, st *store.Store, log *slog.Logger) {
 		}
 		if _, err := st.SweepBlobs(ctx, 24*time.Hour); err != nil && ctx.Err() == nil {
 			log.Warn("unused scripts not removed", "error", err)
+		}
+	}
+}
+
+// rollUp keeps the hourly sums of charges up to date, behind the commits.
+func rollUp(ctx context.Context, st *store.Store, log *slog.Logger) {
+	for {
+		if err := st.RollUp(ctx); err != nil && ctx.Err() == nil {
+			log.Warn("usage not rolled up: reports lack the last charges until it is", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Minute):
 		}
 	}
 }
@@ -244,7 +264,7 @@ func (l *ledger) Commit(ctx context.Context, b *engine.Batch) error {
 		rows[i] = store.ElementRow(r)
 	}
 	err := l.Store.Commit(ctx, &store.Batch{Term: l.lease.Term(), Events: b.Events, Jobs: b.Jobs, Elements: rows,
-		Nodes: b.Nodes, Queues: b.Queues, Reservations: b.Reservations, Forgotten: b.Forgotten, Blobs: b.Blobs})
+		Nodes: b.Nodes, Queues: b.Queues, Reservations: b.Reservations, Policy: b.Policy, Forgotten: b.Forgotten, Blobs: b.Blobs})
 	if errors.Is(err, store.ErrStaleTerm) {
 		return fmt.Errorf("%w: %w", engine.ErrStale, err)
 	}

@@ -17,6 +17,7 @@ import (
 	"fairslice/backfill/replay"
 	"fairslice/nodes"
 	"fairslice/queue"
+	"fairslice/reports/plot"
 )
 
 func historyCommand() *cli.Command {
@@ -105,7 +106,7 @@ func replayHistory(c *cli.Context, from source, now time.Time) error {
 		return fmt.Errorf("no job that was submitted from %s to %s has run, ended, and fits the hosts of today", out.From.Format(time.RFC3339), out.To.Format(time.RFC3339))
 	}
 	if file := c.String("plot"); file != "" {
-		if err := writeFile(file, func(w io.Writer) error { return replay.WriteSVG(w, out.plots(past, starts)...) }); err != nil {
+		if err := writeFile(file, func(w io.Writer) error { return plot.WriteSVG(w, out.plots(past, starts)...) }); err != nil {
 			return err
 		}
 	}
@@ -197,7 +198,7 @@ func (o *compared) print(to io.Writer) error {
 const plotParts = 300
 
 // plots are what waited and what was used over time, as it was and as it would have been.
-func (o *compared) plots(past *replay.Past, starts []int64) []*replay.Plot {
+func (o *compared) plots(past *replay.Past, starts []int64) []*plot.Plot {
 	from, to := past.Tasks[0].Submit, past.Tasks[0].Submit+1
 	for i, t := range past.Tasks {
 		to = max(to, past.Starts[i]+t.Run, starts[i]+t.Run)
@@ -207,8 +208,8 @@ func (o *compared) plots(past *replay.Past, starts []int64) []*replay.Plot {
 	for i := range x {
 		x[i] = (float64(i) + 0.5) / plotParts * float64(to-from) / length
 	}
-	panel := func(title, y string, spans func(t *replay.Task, start int64) replay.Span) *replay.Plot {
-		p := &replay.Plot{Title: title, X: unit + " since " + time.Unix(from, 0).Format("2006-01-02 15:04"), Y: y}
+	panel := func(title, y string, spans func(t *replay.Task, start int64) replay.Span) *plot.Plot {
+		p := &plot.Plot{Title: title, X: unit + " since " + time.Unix(from, 0).Format("2006-01-02 15:04"), Y: y}
 		for _, line := range []struct {
 			name   string
 			starts []int64
@@ -217,11 +218,11 @@ func (o *compared) plots(past *replay.Past, starts []int64) []*replay.Plot {
 			for i := range all {
 				all[i] = spans(&past.Tasks[i], line.starts[i])
 			}
-			p.Series = append(p.Series, replay.Series{Name: line.name, X: x, Y: replay.Level(all, from, to, plotParts)})
+			p.Series = append(p.Series, plot.Series{Name: line.name, X: x, Y: replay.Level(all, from, to, plotParts)})
 		}
 		return p
 	}
-	plots := []*replay.Plot{
+	plots := []*plot.Plot{
 		panel("Jobs that wait", "jobs", func(t *replay.Task, start int64) replay.Span {
 			return replay.Span{Begin: t.Submit, End: start, Weight: 1}
 		}),

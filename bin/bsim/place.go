@@ -12,6 +12,7 @@ import (
 	"fairslice/backfill/placement"
 	"fairslice/backfill/replay"
 	"fairslice/nodes"
+	"fairslice/reports/plot"
 )
 
 func placeCommand() *cli.Command {
@@ -79,7 +80,7 @@ func placePods(c *cli.Context) error {
 	}
 	out.Seconds = time.Since(begin).Seconds()
 	if file := c.String("plot"); file != "" {
-		if err := writeFile(file, func(w io.Writer) error { return replay.WriteSVG(w, out.plot()) }); err != nil {
+		if err := writeFile(file, func(w io.Writer) error { return plot.WriteSVG(w, out.plot()) }); err != nil {
 			return err
 		}
 	}
@@ -128,11 +129,11 @@ func (p *placed) print(to io.Writer) error {
 	return t.print(to)
 }
 
-func (p *placed) plot() *replay.Plot {
+func (p *placed) plot() *plot.Plot {
 	x := make([]float64, len(p.Allocated))
 	for i := range x {
 		x[i] = float64(i)
 	}
-	return &replay.Plot{Title: fmt.Sprintf("GPUs allocated, %s, seed %d", p.Policy, p.Seed), X: "% arrived", Y: "% allocated",
-		Series: []replay.Series{{Name: p.Policy, X: x, Y: p.Allocated}}}
+	return &plot.Plot{Title: fmt.Sprintf("GPUs allocated, %s, seed %d", p.Policy, p.Seed), X: "% arrived", Y: "% allocated",
+		Series: []plot.Series{{Name: p.Policy, X: x, Y: p.Allocated}}}
 }

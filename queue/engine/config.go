@@ -69,6 +69,7 @@ type Batch struct {
 	Blobs     map[string][]byte
 
 	Reservations map[string]*queue.Reservation // by ID; nil for one that was deleted
+	Policy       *queue.PolicyState            // nil: unchanged
 }
 
 // ElementRow is an element with its job.
@@ -84,6 +85,8 @@ type Store interface {
 	Commit(ctx context.Context, b *Batch) error
 	Blob(ctx context.Context, hash string) ([]byte, error)
 	EventsOf(ctx context.Context, jobs []queue.JobID) ([]queue.Event, error)
+	// PolicyEvents lists the PolicySet events, newest first, at most limit of them.
+	PolicyEvents(ctx context.Context, limit int) ([]queue.Event, error)
 	// FindHistory lists jobs that are no longer in the book.
 	FindHistory(ctx context.Context, sel queue.Selection, user string) ([]queue.JobID, error)
 }

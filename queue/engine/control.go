@@ -183,7 +183,7 @@ func (t *tx) killElement(c queue.Control, j *queue.Job, el *queue.Element) error
 		t.kill(j, el, true)
 		return t.emit(j.ID, el.Index, c.By.User, &queue.Ended{Attempt: el.Attempt.Number, Done: c.AsDone,
 			Result: queue.Result{Status: queue.NoStatus, Verdict: verdict, Detail: c.Note, At: t.now},
-			Usage:  el.Attempt.Usage, Charge: t.charge(j, el, el.Attempt.Usage)})
+			Usage:  el.Attempt.Usage, Charge: t.charge(j, el, el.Attempt.Usage, ending(c.AsDone), verdict)})
 	}
 	if el.KillAs == "" || el.Requeue || c.AsDone && !el.AsDone || c.Force {
 		err := t.emit(j.ID, el.Index, c.By.User, &queue.KillRequested{Verdict: verdict, AsDone: c.AsDone, Force: c.Force, Note: c.Note})

@@ -143,12 +143,15 @@ func (t *tx) start(s backfill.Start) bool {
 	if a := j.Spec.Array; a != nil && a.Limit > 0 && j.Live() >= a.Limit {
 		return false
 	}
+	if !t.e.held.admits(j, s.Alloc) {
+		return false
+	}
 	for _, a := range s.Alloc {
 		if n := t.e.book.Nodes[a.Node]; n == nil || n.State() != nodes.Up || n.Admits(a) != nil {
 			return false
 		}
 	}
-	body := &queue.Started{Attempt: el.Attempts + 1, Alloc: s.Alloc, RunLimit: t.e.runLimit(j, t.now)}
+	body := &queue.Started{Attempt: el.Attempts + 1, Alloc: s.Alloc, RunLimit: t.e.runLimit(j, t.now), Account: t.e.accountOf(j)}
 	if t.emit(j.ID, el.Index, "", body) != nil {
 		return false
 	}

@@ -21,6 +21,11 @@
 // checked again, by the same nodes.Take that every allocation goes through, so a stale plan can be
 // refused but never oversubscribes.
 //
+// The limits of the policy (badmin limit) are looked at in three places: a submission is refused
+// what could never be met (limits.go); the planner knows what is left, so that nobody holds a place that a limit keeps him from
+// (backfill.Limit); and the start itself is checked and counted in its own transaction (holdings.go), so that two of
+// them cannot pass one limit. What a job counts against is said in one place, holdings.bounds.
+//
 // If the database does not answer, the writer repeats the same batch until it does: the book is
 // ahead of the database only inside one locked batch. If the leader's lease is lost, Run returns an
 // error and the process must end: another leader may be writing.

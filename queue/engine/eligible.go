@@ -96,7 +96,7 @@ func (l *limits) reasons(j *queue.Job) []queue.Reason {
 		out = append(out, queue.Reason{Kind: queue.ReasonQueueLimit,
 			Text: fmt.Sprintf("The queue has reached its job slot limit: %d", q.MaxSlots)})
 	}
-	return out
+	return append(out, l.e.held.reasons(j)...)
 }
 
 type liveElement struct {

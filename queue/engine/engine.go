@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"fairslice/accounting"
 	"fairslice/nodes"
 	"fairslice/queue"
 )
@@ -29,6 +30,7 @@ type Engine struct {
 
 	mu   sync.RWMutex // guards book; the writer holds it from the first event to the end of the commit
 	book *queue.Book
+	held *holdings // under each limit of the policy; guarded by mu, too
 
 	commands chan *command
 	stopped  chan struct{}
@@ -64,6 +66,12 @@ func New(cfg Config, store Store, hub Nodes, book *queue.Book) *Engine {
 		subs: newSubscriptions(), blobs: newBlobCache(), stats: newStats(), loads: map[nodes.ID]Load{},
 	}
 	e.conf.Store(&cfg)
+	policy, err := accounting.ParsePolicy(book.Policy.Text)
+	if err != nil { // an older version has accepted it: the daemon says so before it makes an engine
+		cfg.Logger.Error("the stored policy is not understood and none is in force", "version", book.Policy.Version, "error", err)
+		policy = &accounting.Policy{}
+	}
+	e.held = newHoldings(e, policy, cfg.Now())
 	e.names = newSelector(e.cfg)
 	e.sched = newSchedule(e)
 	return e
@@ -78,7 +86,10 @@ func (e *Engine) Reconfigure(cfg Config) {
 	if cfg.MaxStarts == 0 {
 		cfg.MaxStarts = defaultMaxStarts
 	}
+	e.mu.Lock()
 	e.conf.Store(&cfg)
+	e.held = newHoldings(e, e.held.policy, cfg.Now()) // queues may have other images now
+	e.mu.Unlock()
 	e.Wake()
 }
 
@@ -176,9 +187,11 @@ type tx struct {
 // state, and nothing has changed.
 func (t *tx) emit(job queue.JobID, index int, by string, body queue.Body) error {
 	ev := queue.Event{Seq: t.e.book.LastSeq + 1, At: t.now, Job: job, Index: index, By: by, Body: body}
+	before := t.e.held.touched(&ev)
 	if err := t.e.book.Apply(ev); err != nil {
 		return err
 	}
+	t.e.held.follow(&ev, before)
 	t.events = append(t.events, ev)
 	return nil
 }
@@ -278,6 +291,10 @@ func (e *Engine) rows(t *tx, d queue.Dirty) *Batch {
 		for name := range d.Queues {
 			b.Queues[name] = e.book.Queues[name]
 		}
+	}
+	if d.Policy {
+		p := e.book.Policy
+		b.Policy = &p
 	}
 	if len(d.Reservations) > 0 {
 		b.Reservations = map[string]*queue.Reservation{}

@@ -35,6 +35,7 @@ type memory struct {
 	queues   map[string]queue.QueueState
 	blobs    map[string][]byte
 	reserved map[string][]byte
+	policy   queue.PolicyState
 }
 
 func newMemory() *memory {
@@ -78,6 +79,9 @@ func (m *memory) Commit(_ context.Context, b *engine.Batch) error {
 	}
 	maps.Copy(m.queues, b.Queues)
 	maps.Copy(m.blobs, b.Blobs)
+	if b.Policy != nil {
+		m.policy = *b.Policy
+	}
 	for id, r := range b.Reservations {
 		if m.reserved[id] = text(r); r == nil {
 			delete(m.reserved, id)
@@ -141,6 +145,17 @@ func (m *memory) EventsOf(_ context.Context, jobs []queue.JobID) (out []queue.Ev
 	return out, nil
 }
 
+func (m *memory) PolicyEvents(_ context.Context, limit int) (out []queue.Event, _ error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, ev := range slices.Backward(m.events) {
+		if _, ok := ev.Body.(*queue.PolicySet); ok && len(out) < limit {
+			out = append(out, ev)
+		}
+	}
+	return out, nil
+}
+
 func (m *memory) FindHistory(context.Context, queue.Selection, string) ([]queue.JobID, error) {
 	return nil, nil
 }
@@ -174,6 +189,7 @@ func (m *memory) restore() (*queue.Book, error) {
 			return nil, err
 		}
 	}
+	b.RestorePolicy(m.policy)
 	return b, b.Restore(jobs, ns, maps.Clone(m.queues), int64(len(m.events)), last)
 }
 

@@ -55,6 +55,7 @@ func (s *schedule) foresee() {
 		return
 	}
 	snap := s.planner.Snapshot()
+	snap.Share = s.factors() // the tree changes with the next plan
 	bound := s.made.Scheduling.MaxForecasts
 	s.mu.Unlock()
 	if bound <= 0 {

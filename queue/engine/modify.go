@@ -78,6 +78,9 @@ func (t *tx) switchTarget(c queue.Control, g target) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if shape, err = t.mayBecome(j, j.Spec, q.Name, shape); err != nil {
+		return "", err
+	}
 	text := fmt.Sprintf("is switched to queue <%s>", q.Name)
 	return text, t.emit(j.ID, 0, c.By.User, &queue.Switched{Queue: q.Name, Plan: shape})
 }
@@ -133,6 +136,14 @@ func (t *tx) modifyTarget(c queue.Control, g target) (string, error) {
 	}
 	shape, err := t.e.cfg().shape(spec, q)
 	if err != nil {
+		return "", err
+	}
+	if spec.Account != j.Spec.Account {
+		if err := t.chooseAccount(spec, j.Owner.User); err != nil {
+			return "", err
+		}
+	}
+	if shape, err = t.mayBecome(j, spec, q.Name, shape); err != nil {
 		return "", err
 	}
 	if q.Name != j.Queue {

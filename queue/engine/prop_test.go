@@ -137,7 +137,7 @@ func (w *world) submit() {
 		{4, []string{"rerun"}}, {8, []string{"hold"}}, {8, []string{"ti"}}, {10, []string{"excl"}}, {10, []string{"term=10m"}}, {10, []string{"begin=5m"}},
 		{3, []string{"limit=5m", "limit=1h"}}, {3, []string{"fgpu=0.5", "fgpu=1", "fgpu=1.5", "fgpu=3"}}, {3, []string{"slots=2", "slots=5"}},
 		{4, []string{"array=1-3", "array=1-4%2"}}, {4, []string{"queue=again", "queue=far", "queue=small", "queue=each"}},
-		{3, []string{"token=x", "token=y"}},
+		{3, []string{"token=x", "token=y"}}, {6, []string{"account=lab", "account=chem", "account=default"}}, {6, []string{"mem=1", "mem=2"}}, {9, []string{"pty"}},
 	} {
 		if uniform(w.t, c.odds, c.words[0]) == 0 {
 			words = append(words, one(w.t, c.words, "word"))
@@ -247,6 +247,10 @@ func (w *world) control() {
 }
 
 func (w *world) admin() {
+	if uniform(w.t, 4, "policy") == 0 {
+		w.setPolicy(policies[uniform(w.t, len(policies), "text")])
+		return
+	}
 	if uniform(w.t, 2, "reservation") == 0 {
 		w.reserve()
 		return
@@ -340,8 +344,13 @@ func (w *world) check() {
 			w.t.Fatal(err)
 		}
 	})
-	if err := history(w.store.log()); err != nil {
+	if err := w.e.CheckHoldings(); err != nil {
 		w.t.Fatal(err)
+	}
+	for _, check := range []func([]queue.Event) error{history, keptLimits} {
+		if err := check(w.store.log()); err != nil {
+			w.t.Fatal(err)
+		}
 	}
 	stored := map[queue.JobID]bool{}
 	for _, ev := range w.store.log() {
@@ -413,6 +422,7 @@ func history(events []queue.Event) error {
 		live    int
 		final   bool
 		charges map[int]int
+		started *queue.Event
 	}
 	lives := map[queue.ElementID]*life{}
 	for i, ev := range events {
@@ -433,6 +443,11 @@ func history(events []queue.Event) error {
 			if l.charges[attempt]++; attempt != 0 && l.charges[attempt] > 1 {
 				return wrong("charged again")
 			}
+			if attempt != 0 {
+				if what := mischarged(l.started, &ev, c); what != "" {
+					return wrong(what)
+				}
+			}
 			l.live = 0
 			return nil
 		}
@@ -442,7 +457,7 @@ func history(events []queue.Event) error {
 			if l.live != 0 || l.final || l.charges[body.Attempt] > 0 {
 				err = wrong("it is live, has ended, or had that attempt")
 			}
-			l.live = body.Attempt
+			l.live, l.started = body.Attempt, &ev
 		case *queue.Ended:
 			if l.final {
 				err = wrong("it has ended")
@@ -465,9 +480,36 @@ func history(events []queue.Event) error {
 	return nil
 }
 
+// mischarged says what is wrong with the charge of an attempt from its start to its end: it must be what the allocation held.
+func mischarged(start, end *queue.Event, c *queue.Charge) string {
+	var slots int
+	var memory int64
+	var fgpu nodes.Amount
+	body := start.Body.(*queue.Started)
+	for _, a := range body.Alloc {
+		slots, memory, fgpu = slots+a.Slots, memory+a.Memory, fgpu+a.FGPU()
+	}
+	held := end.At.UnixMilli() - start.At.UnixMilli()
+	outcome := map[bool]queue.Ending{true: queue.EndingDone, false: queue.EndingExit}
+	switch e, ended := end.Body.(*queue.Ended); {
+	case c.Slots != slots || c.Memory != memory || c.FGPU != fgpu || len(c.Nodes.Names()) != len(body.Alloc):
+		return fmt.Sprintf("held %+v, charged %+v", body.Alloc, c)
+	case c.Millis() != held || c.SlotMillis() != int64(slots)*held || c.FGPUMillis() != int64(fgpu)*held || !c.Ended.Equal(end.At.Truncate(time.Millisecond)):
+		return fmt.Sprintf("held for %d ms, charged %+v", held, c)
+	case c.Suspended < 0 || c.Suspended.Milliseconds() > held || c.Waited < 0:
+		return fmt.Sprintf("suspended %s of %d ms, waited %s", c.Suspended, held, c.Waited)
+	case c.Account != body.Account || c.Account == "" || c.User == "" || c.Queue == "":
+		return fmt.Sprintf("started for account %q, charged %+v", body.Account, c)
+	case ended && c.Outcome != outcome[e.Done], !ended && !slices.Contains([]queue.Ending{queue.EndingRequeued, queue.EndingFailed, queue.EndingLost}, c.Outcome):
+		return fmt.Sprintf("outcome %q", c.Outcome)
+	}
+	return ""
+}
+
 // finish lets everything run to its end: what then still waits must have a reason that no resource can cure.
 func (w *world) finish() {
 	w.store.fails(nil)
+	w.setPolicy("")
 	for _, op := range []queue.AdminCommand{{Op: "hopen", Names: []string{"all"}}, {Op: "qact", Names: []string{"normal"}}} {
 		op.By = identity("root")
 		if _, err := w.e.Admin(ctx, op); err != nil {

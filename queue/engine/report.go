@@ -110,7 +110,7 @@ func (t *tx) settleStop(j *queue.Job, el *queue.Element, has string) {
 func (t *tx) lost(j *queue.Job, el *queue.Element, why string, u queue.Usage) error {
 	n := el.Attempt.Number
 	if el.Requeue || j.Spec.Rerunnable && el.KillAs == "" {
-		return t.emit(j.ID, el.Index, "", &queue.Requeued{Attempt: n, Why: why, Hold: el.Hold, Usage: u, Charge: t.charge(j, el, u)})
+		return t.emit(j.ID, el.Index, "", &queue.Requeued{Attempt: n, Why: why, Hold: el.Hold, Usage: u, Charge: t.charge(j, el, u, queue.EndingLost, el.KillAs)})
 	}
 	verdict := el.KillAs
 	if verdict == "" {
@@ -119,7 +119,7 @@ func (t *tx) lost(j *queue.Job, el *queue.Element, why string, u queue.Usage) er
 	t.e.stats.ended(j, el.AsDone)
 	return t.emit(j.ID, el.Index, "", &queue.Ended{Attempt: n, Done: el.AsDone,
 		Result: queue.Result{Status: queue.NoStatus, Verdict: verdict, Detail: why, At: t.now},
-		Usage:  u, Charge: t.charge(j, el, u)})
+		Usage:  u, Charge: t.charge(j, el, u, ending(el.AsDone), verdict)})
 }
 
 // NodeGone notes that a node does not answer. What runs there becomes UNKWN; sweep lets rerunnable jobs wait again.
@@ -268,7 +268,7 @@ func (t *tx) startFailed(j *queue.Job, el *queue.Element, r queue.Report) error 
 	failed := el.Failed + 1
 	return t.emit(j.ID, el.Index, "", &queue.Requeued{
 		Attempt: r.Attempt, Why: r.Code + ": " + r.Detail, Failed: true, Hold: failed >= maxFailedStarts,
-		NotYet: t.now.Add(min(time.Second<<min(failed, 8), time.Minute)), Charge: t.charge(j, el, r.Usage)})
+		NotYet: t.now.Add(min(time.Second<<min(failed, 8), time.Minute)), Charge: t.charge(j, el, r.Usage, queue.EndingFailed, "")})
 }
 
 // close closes a node as an administrator does, who opens it again when it is mended.
@@ -312,27 +312,12 @@ func (t *tx) ended(j *queue.Job, el *queue.Element, r queue.Report) error {
 func (t *tx) end(j *queue.Job, el *queue.Element, result queue.Result, u queue.Usage) error {
 	if el.Requeue {
 		return t.emit(j.ID, el.Index, "", &queue.Requeued{Attempt: el.Attempt.Number, Verdict: el.KillAs, Hold: el.Hold,
-			Why: "requeued by its user or an administrator", Usage: u, Charge: t.charge(j, el, u)})
+			Why: "requeued by its user or an administrator", Usage: u, Charge: t.charge(j, el, u, queue.EndingRequeued, el.KillAs)})
 	}
 	done := result.Status == 0 && result.Verdict == queue.TermNone || el.AsDone
 	t.e.stats.ended(j, done)
 	return t.emit(j.ID, el.Index, "", &queue.Ended{Attempt: el.Attempt.Number, Result: result, Done: done,
-		Usage: u, Charge: t.charge(j, el, u)})
-}
-
-// charge is what an attempt has cost: what it held, from dispatch to now, so that nobody holds resources for free.
-func (t *tx) charge(j *queue.Job, el *queue.Element, u queue.Usage) *queue.Charge {
-	a := el.Attempt
-	seconds := max(t.now.Sub(a.Dispatched), 0).Seconds()
-	var fgpu nodes.Amount
-	for _, x := range a.Alloc {
-		fgpu += x.FGPU()
-	}
-	return &queue.Charge{
-		User: j.Owner.User, Account: j.Spec.Account, Queue: j.Queue, Began: a.Dispatched, Ended: t.now,
-		SlotSeconds: float64(attemptSlots(a)) * seconds, FGPUSeconds: float64(fgpu) / float64(nodes.OneFGPU) * seconds,
-		CPU: u.CPU, MaxMemory: u.MaxMemory,
-	}
+		Usage: u, Charge: t.charge(j, el, u, ending(done), result.Verdict)})
 }
 
 // order sends an order once the batch is durable.

@@ -26,9 +26,12 @@ import (
 //	report a 1#1 began                      also stopped resumed ended:STATUS failed:CODE refused:EXIT unfenceable:EXIT lost
 //	admin root hclose a
 //	reserve root -u ada -n 1 -m a -b 1:00 -e 2:00
+//	policy root 0 user=ada,running=2        from version 0; items are separated by blanks, words by commas; "dry" in front
+//	reason 1                                why it waits, in words
 //	sleep 1h
 //	show 1 | why 1 | hub | jobs | events 1
 //	charged 1                               what its attempts were charged: "2: 60 slot-s 30 fGPU-s"
+//	ledger 1                                each charge: "1m0s, suspended 10s, waited 5s: exit TERM_OWNER"
 //	restart                                 the daemon ends, and another one begins on what is stored
 //	db fail,ambiguous                       what becomes of the next commits
 //
@@ -156,6 +159,10 @@ func (s *site) do(words []string) (string, bool) {
 		return outcomes(out, err)
 	case "reserve":
 		return s.reserve(args)
+	case "policy":
+		return s.policy(args)
+	case "reason":
+		return s.reason(args[0]), true
 	case "sleep":
 		d, _ := time.ParseDuration(args[0])
 		time.Sleep(d)
@@ -172,6 +179,8 @@ func (s *site) do(words []string) (string, bool) {
 		return s.events(args[0]), true
 	case "charged":
 		return s.charged(args[0]), true
+	case "ledger":
+		return s.ledger(args[0]), true
 	case "restart":
 		return s.restart()
 	case "db":
@@ -297,6 +306,12 @@ func submission(args []string) queue.Submission {
 			s.Exclusive = true
 		case "rsv":
 			s.Reservation = value
+		case "account":
+			s.Account = value
+		case "gpus":
+			s.GPURequest = &queue.GPUOption{Num: atoi(value)}
+		case "mem":
+			s.Resources.Memory = int64(atoi(value)) << 30
 		case "pty":
 			s.Interactive = queue.Pty
 		case "image":
@@ -468,9 +483,8 @@ func (s *site) events(id string) string {
 	return strings.Join(kinds, " ")
 }
 
-// charged sums up what the stored events charge for an element.
-func (s *site) charged(id string) string {
-	attempts, slots, fgpu := 0, 0.0, 0.0
+// charges are those that the stored events have of an element.
+func (s *site) charges(id string) (out []*queue.Charge) {
 	for _, ev := range s.store.log() {
 		if el := elementOf(id); ev.Job != el.Job || ev.Index != el.Index {
 			continue
@@ -483,13 +497,36 @@ func (s *site) charged(id string) string {
 			c = body.Charge
 		}
 		if c != nil {
-			attempts, slots, fgpu = attempts+1, slots+c.SlotSeconds, fgpu+c.FGPUSeconds
+			out = append(out, c)
 		}
 	}
-	if attempts == 0 {
+	return out
+}
+
+// charged sums up the charges of an element.
+func (s *site) charged(id string) string {
+	slots, fgpu := 0.0, 0.0
+	all := s.charges(id)
+	for _, c := range all {
+		slots, fgpu = slots+c.SlotSeconds(), fgpu+c.FGPUSeconds()
+	}
+	if len(all) == 0 {
 		return "nothing"
 	}
-	return fmt.Sprintf("%d: %.0f slot-s %.0f fGPU-s", attempts, slots, fgpu)
+	return fmt.Sprintf("%d: %.0f slot-s %.0f fGPU-s", len(all), slots, fgpu)
+}
+
+// ledger shows the charges of an element one by one.
+func (s *site) ledger(id string) string {
+	var out []string
+	for _, c := range s.charges(id) {
+		line := fmt.Sprintf("%s, suspended %s, waited %s: %s %s", time.Duration(c.Millis())*time.Millisecond, c.Suspended, c.Waited, c.Outcome, c.Verdict)
+		out = append(out, strings.TrimSpace(line))
+	}
+	if out == nil {
+		return "nothing"
+	}
+	return strings.Join(out, "; ")
 }
 
 func (s *site) restart() (string, bool) {

@@ -90,7 +90,7 @@ type schedule struct {
 	byUser   bool      // some node has a GPU that only one user's slices share: the planner is told whose a slice would be
 
 	usage     *accounting.Usage
-	tally     *accounting.Tally
+	tree      *accounting.Tree // nil until the order asks who deserves to be served
 	predictor *backfill.Predictor
 	mix       *placement.Mix
 	supplied  uint64 // the planner's inventory that the mix knows
@@ -153,7 +153,7 @@ func (s *schedule) note(t *tx, d *queue.Dirty) {
 	for id := range d.Nodes {
 		f.nodes[id] = struct{}{}
 	}
-	f.all = f.all || len(d.Queues) > 0 || len(d.Reservations) > 0
+	f.all = f.all || d.Policy || len(d.Queues) > 0 || len(d.Reservations) > 0
 	for i := range t.events {
 		ev := &t.events[i]
 		switch body := ev.Body.(type) {
@@ -207,32 +207,85 @@ const unconfirmed = -1
 // share counts what everybody has used and holds, for orders that ask who deserves to be served.
 func (s *schedule) share(now time.Time) {
 	c := &s.made.Scheduling
-	if s.usage == nil {
-		half := c.HalfLife
-		if half <= 0 {
-			half = defaultHalfLife
-		}
-		s.usage, _ = accounting.NewUsage(half) // only a half-life that is not positive is refused
-	}
+	s.ensureUsage()
 	for _, charge := range s.feed.charges {
 		s.usage.Charge(charge)
 	}
-	if !backfill.Fair(c.Policy.Order) {
+	if s.tree = nil; !backfill.Fair(c.Policy.Order) {
 		return
 	}
-	weight := c.GPUWeight
-	if weight == 0 {
-		all := make([]*nodes.Node, 0, len(s.e.book.Nodes))
-		for _, n := range s.e.book.Nodes {
-			all = append(all, n)
-		}
-		weight = accounting.GPUWeight(all)
+	s.tree = s.treeAt(now)
+	for _, who := range s.planner.Claimants() { // all before any is asked for: each counts in the factors of the others
+		s.tree.Include(leafOf(who))
 	}
-	s.tally = s.usage.At(now, weight)
+}
+
+// ensureUsage makes the usage of a site that has none yet.
+func (s *schedule) ensureUsage() {
+	if s.usage != nil {
+		return
+	}
+	half := s.e.cfg().Scheduling.HalfLife
+	if half <= 0 {
+		half = defaultHalfLife
+	}
+	s.usage, _ = accounting.NewUsage(half) // only a half-life that is not positive is refused
+}
+
+// treeAt counts what everybody has used and holds. The caller holds Engine.mu for reading and mu.
+func (s *schedule) treeAt(now time.Time) *accounting.Tree {
+	tree := s.usage.Tree(s.e.held.policy, now, s.gpuWeight())
 	for _, held := range s.e.liveElements() {
-		a := held.element.Attempt
-		s.tally.Hold(held.job.Owner.User, attemptSlots(a), fgpuOf(a.Alloc), a.Dispatched)
+		j, a := held.job, held.element.Attempt
+		account := a.Account
+		if account == "" { // an older version started it
+			account = s.e.accountOf(j)
+		}
+		tree.Hold(accounting.Leaf{Account: account, User: j.Owner.User}, attemptSlots(a), fgpuOf(a.Alloc), a.Dispatched)
 	}
+	return tree
+}
+
+// gpuWeight is how many slots a fGPU counts as.
+func (s *schedule) gpuWeight() float64 {
+	if w := s.e.cfg().Scheduling.GPUWeight; w != 0 {
+		return w
+	}
+	all := make([]*nodes.Node, 0, len(s.e.book.Nodes))
+	for _, n := range s.e.book.Nodes {
+		all = append(all, n)
+	}
+	return accounting.GPUWeight(all)
+}
+
+// claimant is whom fair share serves with j: its user, where there are accounts in the one that is charged.
+func (s *schedule) claimant(j *queue.Job) backfill.Claimant {
+	who := backfill.Claimant{User: j.Owner.User}
+	if p := s.e.held.policy; !p.Flat() {
+		who.Account = p.Leaf(s.e.accountOf(j), who.User).Account
+	}
+	return who
+}
+
+func leafOf(who backfill.Claimant) accounting.Leaf {
+	return accounting.Leaf{Account: who.Account, User: who.User}
+}
+
+// factor is what the tree says of somebody, 1 for all while nobody asked for it.
+func (s *schedule) factor(who backfill.Claimant) float64 {
+	if s.tree == nil {
+		return 1
+	}
+	return s.tree.Factor(leafOf(who))
+}
+
+// factors are those of everybody of whom something waits, for use without mu.
+func (s *schedule) factors() func(backfill.Claimant) float64 {
+	known := map[backfill.Claimant]float64{}
+	for _, who := range s.planner.Claimants() {
+		known[who] = s.factor(who)
+	}
+	return func(who backfill.Claimant) float64 { return known[who] }
 }
 
 func fgpuOf(alloc []nodes.Allocation) (sum nodes.Amount) {

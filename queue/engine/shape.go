@@ -24,7 +24,7 @@ func (c *Config) shape(s *queue.Spec, q *Queue) (queue.Shape, error) {
 		return queue.Shape{}, Refusal{err.Error()}
 	}
 	sh := queue.Shape{
-		Queue: q.Name, Priority: q.Priority*10_000 + clamp(s.Priority, 0, 9_999),
+		Queue: q.Name, Priority: queue.ShapePriority(q.Priority, s.Priority),
 		Slots: max(s.MinSlots, 1), MaxSlots: max(s.MaxSlots, s.MinSlots, 1),
 		OneHost: s.Resources.OneHost, PerHost: s.Resources.PerHost,
 		RunLimit: s.RunLimit, Select: string(s.Resources.Select), Hosts: hostsText(s.Hosts),

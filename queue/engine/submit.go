@@ -54,19 +54,34 @@ func (e *Engine) Submit(ctx context.Context, sub queue.Submission) (queue.Accept
 				return refuse("%s: Bad host name, host group name or cluster name", w.Name)
 			}
 		}
+		if err := t.chooseAccount(&final, sub.Owner.User); err != nil {
+			return err
+		}
+		would := &queue.Job{Spec: &final, Owner: sub.Owner, Submitted: t.now, Queue: q.Name, Plan: shape}
+		if err := t.maySubmit(would, elementsOf(&final)); err != nil {
+			return err
+		}
 		id := t.e.book.LastJob + 1
 		owner := sub.Owner
 		owner.Admin = false // of this call, not of the job
-		body := &queue.Submitted{Spec: &final, Owner: owner, Token: sub.Token, Queue: q.Name, Plan: shape}
+		body := &queue.Submitted{Spec: &final, Owner: owner, Token: sub.Token, Queue: q.Name, Plan: would.Plan}
 		if err := t.emit(id, 0, sub.Owner.User, body); err != nil {
 			return err
 		}
+		t.e.held.submitted(would)
 		t.keep(blobs)
 		t.e.stats.submitted(q.Name)
 		acc.Job, acc.Queue, t.wake = id, q.Name, true
 		return nil
 	})
 	return acc, err
+}
+
+func elementsOf(s *queue.Spec) int {
+	if s.Array == nil {
+		return 1
+	}
+	return len(s.Array.Indices())
 }
 
 // keep adds data to blobs and returns its name; "" for nothing.

@@ -67,15 +67,10 @@ func (s *schedule) renew(cfg *Config, now time.Time) {
 	if cfg.Scheduling.Predict {
 		p.Predictor = s.predictor
 	}
-	p.Share = func(user string) float64 {
-		if s.tally == nil {
-			return 1
-		}
-		return s.tally.Factor(user)
-	}
-	p.Started = func(user string, sh *queue.Shape, alloc []nodes.Allocation) {
-		if s.tally != nil {
-			s.tally.Commit(user, slotsOf(alloc), fgpuOf(alloc), sh.RunLimit)
+	p.Share = s.factor
+	p.Started = func(who backfill.Claimant, sh *queue.Shape, alloc []nodes.Allocation) {
+		if s.tree != nil {
+			s.tree.Commit(leafOf(who), slotsOf(alloc), fgpuOf(alloc), sh.RunLimit)
 		}
 	}
 	s.planner = p
@@ -240,7 +235,7 @@ func (s *schedule) await(j *queue.Job) {
 
 // put tells the planner what of j may start.
 func (s *schedule) put(j *queue.Job, now time.Time) {
-	s.planner.Add(backfill.Pending{Job: j.ID, Shape: s.shapeOf(j), User: j.Owner.User, Submitted: j.Submitted,
+	s.planner.Add(backfill.Pending{Job: j.ID, Shape: s.shapeOf(j), User: j.Owner.User, Account: s.claimant(j).Account, Submitted: j.Submitted,
 		Position: j.Position, Moved: cmp.Compare(j.Position, int64(j.ID)<<20), Indices: s.e.startable(j, now), Limits: s.limitsOf(j)})
 	if next := s.e.nextBegin(j, now); !next.IsZero() {
 		s.begins[j.ID] = next
@@ -270,22 +265,22 @@ func (s *schedule) planOf(j *queue.Job) queue.Shape {
 // limitsOf are the limits that j counts against.
 func (s *schedule) limitsOf(j *queue.Job) []*backfill.Limit {
 	var out []*backfill.Limit
-	add := func(name string, most int, elements bool) {
+	add := func(name string, most int, of backfill.Measure) {
 		if most <= 0 {
 			return
 		}
 		if s.limits[name] == nil {
-			s.limits[name] = &backfill.Limit{Elements: elements}
+			s.limits[name] = &backfill.Limit{Of: of}
 		}
 		s.limits[name].Max = most
 		out = append(out, s.limits[name])
 	}
 	if q := s.made.queue(j.Queue); q != nil {
-		add("queue "+j.Queue, q.MaxSlots, false)
-		add("user "+j.Queue+"\x00"+j.Owner.User, q.UserSlots, false)
+		add("queue "+j.Queue, q.MaxSlots, backfill.OfSlots)
+		add("user "+j.Queue+"\x00"+j.Owner.User, q.UserSlots, backfill.OfSlots)
 	}
 	if a := j.Spec.Array; a != nil {
-		add(fmt.Sprint("array ", j.ID), a.Limit, true)
+		add(fmt.Sprint("array ", j.ID), a.Limit, backfill.OfElements)
 	}
-	return out
+	return append(out, s.policyLimits(j)...)
 }

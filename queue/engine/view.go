@@ -56,6 +56,9 @@ func (v *view) Window(r *queue.Reservation) (queue.Period, bool) {
 	return p, ok && p.Contains(v.now)
 }
 
+// Priority is what decides when the next element of a job that waits is served.
+func (v *view) Priority(j *queue.Job) (queue.Priority, bool) { return v.e.sched.priority(j) }
+
 func (v *view) PlannedAt() time.Time { return v.e.sched.plannedAt() }
 
 // Ahead counts the elements that wait and are ordered before this one.

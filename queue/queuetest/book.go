@@ -27,6 +27,7 @@ func Describe(b *queue.Book) string {
 	for _, id := range slices.Sorted(maps.Keys(b.Reservations)) {
 		line("reservation %s", text(b.Reservations[id]))
 	}
+	line("policy %s", text(b.Policy))
 	listed := 0
 	b.Each(func(j *queue.Job) bool {
 		listed++
@@ -111,6 +112,7 @@ func Reload(b *queue.Book) (*queue.Book, error) {
 	if err := again.RestoreReservations(reservations); err != nil {
 		return nil, err
 	}
+	again.RestorePolicy(b.Policy)
 	return again, again.Restore(jobs, ns, maps.Clone(b.Queues), b.LastSeq, b.LastJob)
 }
 

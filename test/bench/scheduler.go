@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"fairslice/backfill"
-	"fairslice/backfill/replay"
+	"fairslice/reports/plot"
 )
 
 // orders are measured by the planner alone, in this process: no cluster, no database. Its policy is the daemon's: EASY with
@@ -62,7 +62,7 @@ func benchScheduler(ctx context.Context, to io.Writer, dir string) error {
 	if err := printFull(to, fulls); err != nil {
 		return err
 	}
-	var panels []*replay.Plot
+	var panels []*plot.Plot
 	for _, g := range growths {
 		grown, err := g.measure(ctx, fulls)
 		if err != nil {
@@ -259,11 +259,11 @@ func (g *growth) power(list []figures, of func(*figures) float64) float64 {
 	return math.Log(of(&list[last])/of(&list[0])) / math.Log(float64(g.sizes[last])/float64(g.sizes[0]))
 }
 
-func (g *growth) plots(all [][]figures) []*replay.Plot {
-	panel := func(title string, of func(*figures) float64) *replay.Plot {
-		p := &replay.Plot{Title: title, X: g.what, Y: "milliseconds", Log: true}
+func (g *growth) plots(all [][]figures) []*plot.Plot {
+	panel := func(title string, of func(*figures) float64) *plot.Plot {
+		p := &plot.Plot{Title: title, X: g.what, Y: "milliseconds", Log: true}
 		for i, o := range orders {
-			s := replay.Series{Name: o.name}
+			s := plot.Series{Name: o.name}
 			for k, n := range g.sizes {
 				s.X, s.Y = append(s.X, float64(n)), append(s.Y, of(&all[i][k]))
 			}
@@ -271,10 +271,10 @@ func (g *growth) plots(all [][]figures) []*replay.Plot {
 		}
 		return p
 	}
-	return []*replay.Plot{panel("A full plan, by "+g.what, fullTime), panel("A plan after one end, by "+g.what+" (median)", endTime)}
+	return []*plot.Plot{panel("A full plan, by "+g.what, fullTime), panel("A plan after one end, by "+g.what+" (median)", endTime)}
 }
 
-func draw(name string, panels []*replay.Plot) error {
+func draw(name string, panels []*plot.Plot) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return err
 	}
@@ -282,7 +282,7 @@ func draw(name string, panels []*replay.Plot) error {
 	if err != nil {
 		return err
 	}
-	if err := replay.WriteSVG(f, panels...); err != nil {
+	if err := plot.WriteSVG(f, panels...); err != nil {
 		f.Close()
 		return fmt.Errorf("draw %s: %w", name, err)
 	}

@@ -61,6 +61,18 @@ const (
 	UsersAddReservationProcedure = "/fairslice.v1.Users/AddReservation"
 	// UsersReservationsProcedure is the fully-qualified name of the Users's Reservations RPC.
 	UsersReservationsProcedure = "/fairslice.v1.Users/Reservations"
+	// UsersPolicyProcedure is the fully-qualified name of the Users's Policy RPC.
+	UsersPolicyProcedure = "/fairslice.v1.Users/Policy"
+	// UsersSetPolicyProcedure is the fully-qualified name of the Users's SetPolicy RPC.
+	UsersSetPolicyProcedure = "/fairslice.v1.Users/SetPolicy"
+	// UsersPolicyLogProcedure is the fully-qualified name of the Users's PolicyLog RPC.
+	UsersPolicyLogProcedure = "/fairslice.v1.Users/PolicyLog"
+	// UsersSharesProcedure is the fully-qualified name of the Users's Shares RPC.
+	UsersSharesProcedure = "/fairslice.v1.Users/Shares"
+	// UsersReportProcedure is the fully-qualified name of the Users's Report RPC.
+	UsersReportProcedure = "/fairslice.v1.Users/Report"
+	// UsersFinishedProcedure is the fully-qualified name of the Users's Finished RPC.
+	UsersFinishedProcedure = "/fairslice.v1.Users/Finished"
 )
 
 // UsersClient is a client for the fairslice.v1.Users service.
@@ -89,6 +101,18 @@ type UsersClient interface {
 	// AddReservation makes an advance reservation. Administrators only.
 	AddReservation(context.Context, *connect.Request[pb.AddReservationRequest]) (*connect.Response[pb.AddReservationResponse], error)
 	Reservations(context.Context, *connect.Request[pb.ReservationsRequest]) (*connect.Response[pb.ReservationsResponse], error)
+	// Policy gives the policy in force: accounts, shares, limits and budgets as one text. Administrators only, as the next two.
+	Policy(context.Context, *connect.Request[pb.PolicyRequest]) (*connect.Response[pb.PolicyResponse], error)
+	// SetPolicy replaces the policy as a whole, if nobody has changed it since the version that it was made from.
+	SetPolicy(context.Context, *connect.Request[pb.SetPolicyRequest]) (*connect.Response[pb.SetPolicyResponse], error)
+	// PolicyLog lists the changes of the policy, newest first.
+	PolicyLog(context.Context, *connect.Request[pb.PolicyLogRequest]) (*connect.Response[pb.PolicyLogResponse], error)
+	// Shares gives the tree of accounts and users with what all have used, and why one stands before another.
+	Shares(context.Context, *connect.Request[pb.SharesRequest]) (*connect.Response[pb.SharesResponse], error)
+	// Report makes a table of what was used over a period. Administrators see all jobs, others their own.
+	Report(context.Context, *connect.Request[pb.ReportRequest]) (*connect.Response[pb.ReportResponse], error)
+	// Finished gives jobs that are over, of any age: a summary, and where asked each of them, in the order of their ends.
+	Finished(context.Context, *connect.Request[pb.FinishedRequest]) (*connect.ServerStreamForClient[pb.FinishedResponse], error)
 }
 
 // NewUsersClient constructs a client for the fairslice.v1.Users service. By default, it uses the
@@ -186,6 +210,42 @@ func NewUsersClient(httpClient connect.HTTPClient, baseURL string, opts ...conne
 			connect.WithSchema(usersMethods.ByName("Reservations")),
 			connect.WithClientOptions(opts...),
 		),
+		policy: connect.NewClient[pb.PolicyRequest, pb.PolicyResponse](
+			httpClient,
+			baseURL+UsersPolicyProcedure,
+			connect.WithSchema(usersMethods.ByName("Policy")),
+			connect.WithClientOptions(opts...),
+		),
+		setPolicy: connect.NewClient[pb.SetPolicyRequest, pb.SetPolicyResponse](
+			httpClient,
+			baseURL+UsersSetPolicyProcedure,
+			connect.WithSchema(usersMethods.ByName("SetPolicy")),
+			connect.WithClientOptions(opts...),
+		),
+		policyLog: connect.NewClient[pb.PolicyLogRequest, pb.PolicyLogResponse](
+			httpClient,
+			baseURL+UsersPolicyLogProcedure,
+			connect.WithSchema(usersMethods.ByName("PolicyLog")),
+			connect.WithClientOptions(opts...),
+		),
+		shares: connect.NewClient[pb.SharesRequest, pb.SharesResponse](
+			httpClient,
+			baseURL+UsersSharesProcedure,
+			connect.WithSchema(usersMethods.ByName("Shares")),
+			connect.WithClientOptions(opts...),
+		),
+		report: connect.NewClient[pb.ReportRequest, pb.ReportResponse](
+			httpClient,
+			baseURL+UsersReportProcedure,
+			connect.WithSchema(usersMethods.ByName("Report")),
+			connect.WithClientOptions(opts...),
+		),
+		finished: connect.NewClient[pb.FinishedRequest, pb.FinishedResponse](
+			httpClient,
+			baseURL+UsersFinishedProcedure,
+			connect.WithSchema(usersMethods.ByName("Finished")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -205,6 +265,12 @@ type usersClient struct {
 	admin          *connect.Client[pb.AdminRequest, pb.AdminResponse]
 	addReservation *connect.Client[pb.AddReservationRequest, pb.AddReservationResponse]
 	reservations   *connect.Client[pb.ReservationsRequest, pb.ReservationsResponse]
+	policy         *connect.Client[pb.PolicyRequest, pb.PolicyResponse]
+	setPolicy      *connect.Client[pb.SetPolicyRequest, pb.SetPolicyResponse]
+	policyLog      *connect.Client[pb.PolicyLogRequest, pb.PolicyLogResponse]
+	shares         *connect.Client[pb.SharesRequest, pb.SharesResponse]
+	report         *connect.Client[pb.ReportRequest, pb.ReportResponse]
+	finished       *connect.Client[pb.FinishedRequest, pb.FinishedResponse]
 }
 
 // Submit calls fairslice.v1.Users.Submit.
@@ -277,6 +343,36 @@ func (c *usersClient) Reservations(ctx context.Context, req *connect.Request[pb.
 	return c.reservations.CallUnary(ctx, req)
 }
 
+// Policy calls fairslice.v1.Users.Policy.
+func (c *usersClient) Policy(ctx context.Context, req *connect.Request[pb.PolicyRequest]) (*connect.Response[pb.PolicyResponse], error) {
+	return c.policy.CallUnary(ctx, req)
+}
+
+// SetPolicy calls fairslice.v1.Users.SetPolicy.
+func (c *usersClient) SetPolicy(ctx context.Context, req *connect.Request[pb.SetPolicyRequest]) (*connect.Response[pb.SetPolicyResponse], error) {
+	return c.setPolicy.CallUnary(ctx, req)
+}
+
+// PolicyLog calls fairslice.v1.Users.PolicyLog.
+func (c *usersClient) PolicyLog(ctx context.Context, req *connect.Request[pb.PolicyLogRequest]) (*connect.Response[pb.PolicyLogResponse], error) {
+	return c.policyLog.CallUnary(ctx, req)
+}
+
+// Shares calls fairslice.v1.Users.Shares.
+func (c *usersClient) Shares(ctx context.Context, req *connect.Request[pb.SharesRequest]) (*connect.Response[pb.SharesResponse], error) {
+	return c.shares.CallUnary(ctx, req)
+}
+
+// Report calls fairslice.v1.Users.Report.
+func (c *usersClient) Report(ctx context.Context, req *connect.Request[pb.ReportRequest]) (*connect.Response[pb.ReportResponse], error) {
+	return c.report.CallUnary(ctx, req)
+}
+
+// Finished calls fairslice.v1.Users.Finished.
+func (c *usersClient) Finished(ctx context.Context, req *connect.Request[pb.FinishedRequest]) (*connect.ServerStreamForClient[pb.FinishedResponse], error) {
+	return c.finished.CallServerStream(ctx, req)
+}
+
 // UsersHandler is an implementation of the fairslice.v1.Users service.
 type UsersHandler interface {
 	// Submit stores a job and answers when it is durable. The same token of the same user gives the same job.
@@ -303,6 +399,18 @@ type UsersHandler interface {
 	// AddReservation makes an advance reservation. Administrators only.
 	AddReservation(context.Context, *connect.Request[pb.AddReservationRequest]) (*connect.Response[pb.AddReservationResponse], error)
 	Reservations(context.Context, *connect.Request[pb.ReservationsRequest]) (*connect.Response[pb.ReservationsResponse], error)
+	// Policy gives the policy in force: accounts, shares, limits and budgets as one text. Administrators only, as the next two.
+	Policy(context.Context, *connect.Request[pb.PolicyRequest]) (*connect.Response[pb.PolicyResponse], error)
+	// SetPolicy replaces the policy as a whole, if nobody has changed it since the version that it was made from.
+	SetPolicy(context.Context, *connect.Request[pb.SetPolicyRequest]) (*connect.Response[pb.SetPolicyResponse], error)
+	// PolicyLog lists the changes of the policy, newest first.
+	PolicyLog(context.Context, *connect.Request[pb.PolicyLogRequest]) (*connect.Response[pb.PolicyLogResponse], error)
+	// Shares gives the tree of accounts and users with what all have used, and why one stands before another.
+	Shares(context.Context, *connect.Request[pb.SharesRequest]) (*connect.Response[pb.SharesResponse], error)
+	// Report makes a table of what was used over a period. Administrators see all jobs, others their own.
+	Report(context.Context, *connect.Request[pb.ReportRequest]) (*connect.Response[pb.ReportResponse], error)
+	// Finished gives jobs that are over, of any age: a summary, and where asked each of them, in the order of their ends.
+	Finished(context.Context, *connect.Request[pb.FinishedRequest], *connect.ServerStream[pb.FinishedResponse]) error
 }
 
 // NewUsersHandler builds an HTTP handler from the service implementation. It returns the path on
@@ -396,6 +504,42 @@ func NewUsersHandler(svc UsersHandler, opts ...connect.HandlerOption) (string, h
 		connect.WithSchema(usersMethods.ByName("Reservations")),
 		connect.WithHandlerOptions(opts...),
 	)
+	usersPolicyHandler := connect.NewUnaryHandler(
+		UsersPolicyProcedure,
+		svc.Policy,
+		connect.WithSchema(usersMethods.ByName("Policy")),
+		connect.WithHandlerOptions(opts...),
+	)
+	usersSetPolicyHandler := connect.NewUnaryHandler(
+		UsersSetPolicyProcedure,
+		svc.SetPolicy,
+		connect.WithSchema(usersMethods.ByName("SetPolicy")),
+		connect.WithHandlerOptions(opts...),
+	)
+	usersPolicyLogHandler := connect.NewUnaryHandler(
+		UsersPolicyLogProcedure,
+		svc.PolicyLog,
+		connect.WithSchema(usersMethods.ByName("PolicyLog")),
+		connect.WithHandlerOptions(opts...),
+	)
+	usersSharesHandler := connect.NewUnaryHandler(
+		UsersSharesProcedure,
+		svc.Shares,
+		connect.WithSchema(usersMethods.ByName("Shares")),
+		connect.WithHandlerOptions(opts...),
+	)
+	usersReportHandler := connect.NewUnaryHandler(
+		UsersReportProcedure,
+		svc.Report,
+		connect.WithSchema(usersMethods.ByName("Report")),
+		connect.WithHandlerOptions(opts...),
+	)
+	usersFinishedHandler := connect.NewServerStreamHandler(
+		UsersFinishedProcedure,
+		svc.Finished,
+		connect.WithSchema(usersMethods.ByName("Finished")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/fairslice.v1.Users/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case UsersSubmitProcedure:
@@ -426,6 +570,18 @@ func NewUsersHandler(svc UsersHandler, opts ...connect.HandlerOption) (string, h
 			usersAddReservationHandler.ServeHTTP(w, r)
 		case UsersReservationsProcedure:
 			usersReservationsHandler.ServeHTTP(w, r)
+		case UsersPolicyProcedure:
+			usersPolicyHandler.ServeHTTP(w, r)
+		case UsersSetPolicyProcedure:
+			usersSetPolicyHandler.ServeHTTP(w, r)
+		case UsersPolicyLogProcedure:
+			usersPolicyLogHandler.ServeHTTP(w, r)
+		case UsersSharesProcedure:
+			usersSharesHandler.ServeHTTP(w, r)
+		case UsersReportProcedure:
+			usersReportHandler.ServeHTTP(w, r)
+		case UsersFinishedProcedure:
+			usersFinishedHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -489,4 +645,28 @@ func (UnimplementedUsersHandler) AddReservation(context.Context, *connect.Reques
 
 func (UnimplementedUsersHandler) Reservations(context.Context, *connect.Request[pb.ReservationsRequest]) (*connect.Response[pb.ReservationsResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fairslice.v1.Users.Reservations is not implemented"))
+}
+
+func (UnimplementedUsersHandler) Policy(context.Context, *connect.Request[pb.PolicyRequest]) (*connect.Response[pb.PolicyResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fairslice.v1.Users.Policy is not implemented"))
+}
+
+func (UnimplementedUsersHandler) SetPolicy(context.Context, *connect.Request[pb.SetPolicyRequest]) (*connect.Response[pb.SetPolicyResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fairslice.v1.Users.SetPolicy is not implemented"))
+}
+
+func (UnimplementedUsersHandler) PolicyLog(context.Context, *connect.Request[pb.PolicyLogRequest]) (*connect.Response[pb.PolicyLogResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fairslice.v1.Users.PolicyLog is not implemented"))
+}
+
+func (UnimplementedUsersHandler) Shares(context.Context, *connect.Request[pb.SharesRequest]) (*connect.Response[pb.SharesResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fairslice.v1.Users.Shares is not implemented"))
+}
+
+func (UnimplementedUsersHandler) Report(context.Context, *connect.Request[pb.ReportRequest]) (*connect.Response[pb.ReportResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fairslice.v1.Users.Report is not implemented"))
+}
+
+func (UnimplementedUsersHandler) Finished(context.Context, *connect.Request[pb.FinishedRequest], *connect.ServerStream[pb.FinishedResponse]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("fairslice.v1.Users.Finished is not implemented"))
 }

@@ -132,16 +132,18 @@ func (c *call) showconf(title string, site *pb.ClusterResponse, json bool) int {
 func badminCommand() *command {
 	return &command{run: badmin, Command: option.Command{
 		Name: "badmin", Usage: "command [options] [name ...]",
-		Summary: "changes hosts and queues (administrators), and prints the configuration",
+		Summary: "changes hosts, queues and accounts (administrators), and prints the configuration",
 		Example: "badmin hclose -C \"new disks\" gpu01\nbadmin hopen gpu01\nbadmin qinact gpu\nbadmin showconf mbd all\n" +
+			"badmin policy show > site.policy\nbadmin account load -n site.policy\nbadmin limit set each-user running=20 wall=2d\n" +
 			"\nhopen hclose HOST ...              let a host take jobs, or not\n" +
 			"qopen qclose QUEUE ...             let a queue take jobs, or not\n" +
 			"qact qinact QUEUE ...              let a queue start jobs, or not\n" +
 			"reconfig                           read the configuration again\n" +
-			"showconf mbd                       print the configuration",
+			"showconf mbd                       print the configuration\n" + policyHelp,
 		Options: []option.Option{
 			{Name: "C", Value: option.Required, Arg: "TEXT", Help: "why; users see it"},
-			{Name: "f", Help: "do not ask (never asked here)"}, {Name: "v", Hidden: true}, optJSON,
+			{Name: "n", Help: "account, user, share, limit, budget: say what would change, and change nothing"},
+			{Name: "f", Help: "account load: also over changes made since the file was printed"}, {Name: "v", Hidden: true}, optJSON,
 		},
 	}}
 }
@@ -151,6 +153,9 @@ func badmin(c *call, p *option.Parsed) int {
 		return c.fail("badmin: what to do? (badmin -h lists it)")
 	}
 	op, names := p.Operands[0], p.Operands[1:]
+	if isPolicyWord(op) {
+		return c.policy(p)
+	}
 	switch op {
 	case "hopen", "hclose":
 		if len(names) == 0 {

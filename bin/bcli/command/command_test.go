@@ -52,7 +52,7 @@ func TestEveryListingHasJSON(t *testing.T) {
 	for _, line := range []string{
 		"bjobs -json", "bjobs -l -json", "bjobs -A -json", "bjobs -sum -json", "bjobs -w -json", "bhist -json", "bhist -l -json", "bqueues -json",
 		"bqueues -l -json", "bhosts -json", "bhosts -gpu -json", "bhosts -l -json", "bslice -json", "bslice -l -json", "bwhy -json", "brsvs -json", "lsid -json",
-		"lsclusters -json", "bparams -json", "badmin showconf mbd -json", "lsadmin showconf lim -json",
+		"lsclusters -json", "bparams -json", "badmin showconf mbd -json", "badmin policy show -json", "badmin policy log -json", "badmin limit show -json", "lsadmin showconf lim -json",
 	} {
 		r := f.do(line)
 		var doc map[string]any

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"fairslice/accounting"
 	"fairslice/api/pb"
 	"fairslice/api/wire"
 	"fairslice/bin/bcli/session"
@@ -24,6 +25,11 @@ type fake struct {
 	cluster  *pb.ClusterResponse
 	why      *pb.WhyResponse
 	reserved *pb.ReservationsResponse
+	policy   queue.PolicyState
+	shares   *pb.SharesResponse
+	report   *pb.ReportResponse
+	finished []*pb.FinishedResponse
+	entries  []queue.PolicyEntry
 	outcomes []queue.Outcome
 	accepted queue.Accepted
 	attach   func() session.Stream
@@ -37,6 +43,10 @@ type fake struct {
 	peeked    string
 	reserve   queue.ReservationRequest
 	named     []string
+	change    queue.PolicyChange
+	reported  *pb.ReportRequest
+	sought    *pb.FinishedRequest
+	limit     int
 }
 
 func pages[T any](err error, list []T, f func(T) error) error {
@@ -100,9 +110,47 @@ func (f *fake) AddReservation(_ context.Context, q queue.ReservationRequest) (st
 	f.reserve = q
 	return "alice#0", f.err
 }
+func (f *fake) Policy(context.Context) (queue.PolicyState, error) { return f.policy, f.err }
+func (f *fake) SetPolicy(_ context.Context, c queue.PolicyChange) (queue.PolicyOutcome, error) {
+	f.change = c
+	if c.Base != f.policy.Version {
+		return queue.PolicyOutcome{}, wire.Errorf(wire.Invalid, "The policy was changed meanwhile: version %d is in force", f.policy.Version)
+	}
+	was, err := accounting.ParsePolicy(f.policy.Text)
+	if err != nil {
+		return queue.PolicyOutcome{}, err
+	}
+	is, err := accounting.ParsePolicy(c.Text)
+	if err != nil {
+		return queue.PolicyOutcome{}, err
+	}
+	out := queue.PolicyOutcome{Version: f.policy.Version, Diff: accounting.Diff(was, is)}
+	if !c.DryRun && len(out.Diff) > 0 {
+		out.Version++
+		f.policy.Version, f.policy.Text = out.Version, is.String()
+	}
+	return out, f.err
+}
+func (f *fake) PolicyLog(_ context.Context, limit int) ([]queue.PolicyEntry, error) {
+	f.limit = limit
+	return f.entries, f.err
+}
+func (f *fake) Shares(_ context.Context, compare ...string) (*pb.SharesResponse, error) {
+	f.named = compare
+	return f.shares, f.err
+}
 func (f *fake) Reservations(_ context.Context, ids ...string) (*pb.ReservationsResponse, error) {
 	f.named = ids
 	return f.reserved, f.err
+}
+
+func (f *fake) Report(_ context.Context, r *pb.ReportRequest) (*pb.ReportResponse, error) {
+	f.reported = r
+	return f.report, f.err
+}
+func (f *fake) Finished(_ context.Context, r *pb.FinishedRequest, page func(*pb.FinishedResponse) error) error {
+	f.sought = r
+	return pages(f.err, f.finished, page)
 }
 
 // result is what a command left behind.

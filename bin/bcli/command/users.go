@@ -25,7 +25,13 @@ type Users interface {
 	Cluster(context.Context) (*pb.ClusterResponse, error)
 	Why(context.Context, queue.Selection) (*pb.WhyResponse, error)
 	AddReservation(context.Context, queue.ReservationRequest) (id string, err error)
+	Policy(context.Context) (queue.PolicyState, error)
+	SetPolicy(context.Context, queue.PolicyChange) (queue.PolicyOutcome, error)
+	PolicyLog(ctx context.Context, limit int) ([]queue.PolicyEntry, error)
+	Shares(ctx context.Context, compare ...string) (*pb.SharesResponse, error)
 	Reservations(ctx context.Context, ids ...string) (*pb.ReservationsResponse, error)
+	Report(context.Context, *pb.ReportRequest) (*pb.ReportResponse, error)
+	Finished(context.Context, *pb.FinishedRequest, func(*pb.FinishedResponse) error) error
 }
 
 // Dial makes the way to batchd. It is called once, by commands that need it, when their options are

@@ -37,6 +37,9 @@ func JobLong(b []byte, j *pb.Job, st *Style, folded bool) []byte {
 		for _, r := range Reasons(j) {
 			b = Paragraph(b, " "+r, folded)
 		}
+		if turn := PriorityText(j.Turn); turn != "" {
+			b = Paragraph(b, " Priority: "+turn+";", folded)
+		}
 		if j.ExpectedStart != 0 {
 			b = Paragraph(b, " Expected start: "+st.Stamp(j.ExpectedStart)+";", folded)
 		}

@@ -47,6 +47,9 @@ func Why(b []byte, w *pb.WhyJob, st *Style) []byte {
 	default:
 		line("  " + strconv.Itoa(int(w.Ahead)) + " waiting jobs are before it.")
 	}
+	if turn := PriorityText(j.Turn); turn != "" {
+		line("  Priority: " + turn + ".")
+	}
 	switch {
 	case j.ExpectedStart != 0 && j.ExpectedStart > st.Now.UnixNano():
 		line("  Expected start: " + st.CTime(j.ExpectedStart) + ", in " + Span(time.Duration(j.ExpectedStart-st.Now.UnixNano())) + ".")
@@ -110,6 +113,7 @@ func WhyRecord(d *JSON, w *pb.WhyJob, st *Style) {
 		d.List("SOME_HOSTS", r.Nodes)
 	})
 	d.Int("AHEAD", int64(w.Ahead))
+	priorityRecord(d, j.Turn)
 	d.String("EXPECTED_START", st.RFC3339(j.ExpectedStart))
 	d.String("PLANNED_AT", st.RFC3339(w.PlannedAt))
 	d.Close()

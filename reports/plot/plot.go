@@ -1,4 +1,5 @@
-package replay
+// Package plot draws diagrams as SVG, with nothing but the standard library.
+package plot
 
 import (
 	"bufio"
@@ -9,12 +10,13 @@ import (
 	"strconv"
 )
 
-// Plot is a diagram of lines.
+// Plot is a diagram of lines, or where Bars are given of bars.
 type Plot struct {
 	Title  string
 	X, Y   string // what is along the axes, with the unit
 	Log    bool   // both axes are logarithmic: powers of ten
 	Series []Series
+	Bars   []Bar // lie one below the other; X is along their length
 }
 
 // Series is one line. X ascends; where Log is set, all is above 0. What is not finite is left out.
@@ -37,14 +39,23 @@ var lineColours = []string{"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00"
 // WriteSVG draws plots one below the other.
 func WriteSVG(to io.Writer, plots ...*Plot) error {
 	w := bufio.NewWriter(to)
-	height := plotHeight * len(plots)
+	height := 0
+	for _, p := range plots {
+		height += p.height()
+	}
 	fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">`+"\n",
 		plotWidth, height, plotWidth, height)
 	fmt.Fprintf(w, `<rect width="%d" height="%d" fill="white"/>`+"\n", plotWidth, height)
-	for i, p := range plots {
-		fmt.Fprintf(w, `<g transform="translate(0 %d)">`+"\n", i*plotHeight)
-		p.draw(w)
+	at := 0
+	for _, p := range plots {
+		fmt.Fprintf(w, `<g transform="translate(0 %d)">`+"\n", at)
+		if len(p.Bars) > 0 {
+			p.drawBars(w)
+		} else {
+			p.draw(w)
+		}
 		fmt.Fprintln(w, `</g>`)
+		at += p.height()
 	}
 	fmt.Fprintln(w, `</svg>`)
 	return w.Flush()
