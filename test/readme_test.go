@@ -70,6 +70,41 @@ func TestReadmeCommands(t *testing.T) {
 	}
 }
 
+// TestReadmeAccounts loads the policy that the README shows, and runs the commands below it.
+func TestReadmeAccounts(t *testing.T) {
+	c := running(t)
+	text, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "## Accounts, limits and reports\n")
+	_, policy, _ := strings.Cut(section, "```\n")
+	policy, _, _ = strings.Cut(policy, "```")
+	work := t.TempDir()
+	if err := os.WriteFile(filepath.Join(work, "site.policy"), []byte(policy), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	lines := readmeBlocks(t)["Accounts, limits and reports"]
+	if len(lines) < 5 || !strings.HasPrefix(policy, "account ") {
+		t.Fatalf("the section has %d commands, and the policy %q", len(lines), policy)
+	}
+	defer func() { // other tests are of a site without accounts
+		if out, errs, code := c.try(work, "echo '# nothing' > none && badmin account load -f none"); code != 0 {
+			t.Errorf("the policy is not taken back: %s%s", out, errs)
+		}
+	}()
+	for _, line := range lines {
+		line = aComment.ReplaceAllString(line, "")
+		out, errs, code := c.try(work, line)
+		if code != 0 && !strings.HasPrefix(line, "bacct") { // which says so where no job is over yet
+			t.Errorf("%s: exit %d\n%s%s", line, code, out, errs)
+		}
+	}
+	if out := c.must(t, work, "bshare"); !strings.Contains(out, "physics") || !strings.Contains(out, "alice") {
+		t.Errorf("bshare shows\n%s", out)
+	}
+}
+
 // TestReadmeCluster starts the cluster that the README starts, and ends it as Ctrl-C does.
 func TestReadmeCluster(t *testing.T) {
 	c := running(t)

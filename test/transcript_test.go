@@ -199,6 +199,7 @@ var valueRules = []struct {
 	{regexp.MustCompile(month + ` +\d+ \d{4}`), "Jan  1 1970"},
 	{regexp.MustCompile(`\d\d/\d\d-\d\d:\d\d:\d\d`), "01/01-00:00:00"},
 	{regexp.MustCompile(`\d{3}:\d\d:\d\d\.\d\d`), "000:00:00.00"},
+	{regexp.MustCompile(`(Priority: queue \d+, then )[\d.]+ = xfactor [\d.]+ \(([\d.]+) x [\d.]+\)`), "${1}0.9 = xfactor 0.9 (${2} x 0.9)"},
 	{regexp.MustCompile(`CPU time used is [\d.]+ seconds`), "CPU time used is 0.0 seconds"},
 	{regexp.MustCompile(`[\d.]+ second\(s\)`), "0 second(s)"},
 	{regexp.MustCompile(`\(Pid \d+\)`), "(Pid 1)"},
