@@ -232,17 +232,19 @@ CUgraphNode capture_node(CUstream s, CUgraphNodeType type, CUresult *why);
 
 void pools_settle(struct sim_device *d); // cuda_pool.c: what a synchronisation gives back
 void pools_empty(struct sim_device *d);  // all that is not in use. The lock is held.
-void graph_pool_trim(struct sim_device *d); // cuda_graph.c: the same. The lock is held.
+void graph_pool_trim(struct sim_device *d); // cuda_graph_run.c: the same. The lock is held.
 
 // Queues work of a stream; waits while the device's queue is full.
 CUresult stream_work(CUstream s, uint64_t work);
 void device_drain(struct sim_device *d); // waits for all that this process has queued
 
-// ---- graphs (cuda_graph.c) ----
+// ---- graphs (cuda_graph.c, cuda_graph_run.c) ----
 
 CUgraph graph_make(void);
 CUgraphNode graph_add(CUgraph g, CUgraphNodeType type);
 CUresult graph_add_alloc(CUgraphNode n, struct sim_device *d, uint64_t bytes);
+int graph_valid_kernel(const CUDA_KERNEL_NODE_PARAMS_v2 *p);
+CUDA_KERNEL_NODE_PARAMS_v2 graph_widen(const CUDA_KERNEL_NODE_PARAMS_v1 *p);
 void graph_free_memory(struct allocation *a); // a pointer of a graph is freed. The lock is held.
 uint64_t grid_work(unsigned x, unsigned y, unsigned z); // device time of a kernel with that grid
 int valid_grid(unsigned x, unsigned y, unsigned z, unsigned blockX, unsigned blockY, unsigned blockZ);
