@@ -77,8 +77,8 @@ func placeSimulated(n etc.Node, dir string) error {
 	})
 }
 
-// startMPS runs the control daemon of each GPU in mode mps. One that does not start is tried again by the supervisor's own means;
-// meanwhile jobs there fail to start, with the reason.
+// startMPS runs the control daemon of each GPU in mode mps. Where one does not start, jobs with
+// slices of that GPU fail to start, with the reason, until noded starts anew.
 func (f *fencing) startMPS(ctx context.Context, n etc.Node, dir, simulated string, log *slog.Logger) {
 	for _, p := range f.gpus.parts() {
 		if p.Mode != nodes.ModeMPS {

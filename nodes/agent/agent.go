@@ -42,14 +42,12 @@ type Config struct {
 
 // Agent runs attempts. It is the Handler of a node's connection.
 type Agent struct {
-	cfg     Config
-	spool   *spool
-	cgroups *cgroup.Manager
-	bootID  string
-	flock   *flock // the shepherds
-	// watchdog is nil on a node without GPUs; frameStart is when a throttle frame of all jobs began, see fgpu.Spec.
-	watchdog   *watchdog
-	frameStart uint64
+	cfg      Config
+	spool    *spool
+	cgroups  *cgroup.Manager
+	bootID   string
+	flock    *flock    // the shepherds
+	watchdog *watchdog // nil on a node without GPUs
 
 	mu       sync.Mutex // guards what follows
 	attempts map[string]*attempt

@@ -105,7 +105,7 @@ func (t *attempt) regionDir() string { return filepath.Join(t.a.cfg.Dir, "fgpu",
 // openRegion makes the region of the attempt, or opens the one of an earlier life of noded, and puts it under the watchdog.
 func (t *attempt) openRegion(f *fence, as *queue.Assignment) error {
 	g := t.a.cfg.GPUs
-	spec := fgpu.Spec{Job: as.ID.String(), Policy: g.Policy, UID: os.Geteuid(), GID: os.Getegid(), Frame: g.Frame, FrameStart: t.a.frameStart}
+	spec := fgpu.Spec{Job: as.ID.String(), Policy: g.Policy, UID: os.Geteuid(), GID: os.Getegid(), Frame: g.Frame}
 	if t.a.cfg.SwitchUser {
 		spec.UID, spec.GID = as.Owner.UID, as.Owner.GID
 	}
@@ -211,7 +211,7 @@ const proofEvery = 5 * time.Millisecond
 
 // proven waits until the probe in the container has said that the fence holds. When it returns an error, nothing of the
 // job has run. The returned channel takes the place of exits.
-func (t *attempt) proven(ctx context.Context, f *fence, exits <-chan exit) (<-chan exit, error) {
+func (t *attempt) proven(ctx context.Context, exits <-chan exit) (<-chan exit, error) {
 	look := time.NewTicker(proofEvery)
 	defer look.Stop()
 	for {

@@ -104,7 +104,7 @@ func (t *attempt) begun(ctx context.Context, f *fence, st shepherd.Started, exit
 	t.group.Know(st.Pid)
 	if f != nil && f.shim {
 		var err error
-		if exits, err = t.proven(ctx, f, exits); err != nil {
+		if exits, err = t.proven(ctx, exits); err != nil {
 			return nil, err
 		}
 	}

@@ -224,8 +224,13 @@ func (w *watchdog) look(now time.Time) {
 	second := now.Sub(w.settled) >= fgpu.LookEach-fgpu.LookOften/2
 	readings := w.read(now, second)
 	owner := fgpu.Owner(w.owner).Once()
+	seen := make(map[string]seenOn, len(readings))
+	for _, r := range readings {
+		held, _ := fgpu.Attribute(r, owner)
+		seen[r.GPU] = seenOn{r.Lost, held}
+	}
 	for _, key := range w.order {
-		w.tell(now, w.jobs[key], readings, owner, second)
+		w.tell(now, w.jobs[key], seen, second)
 	}
 	if second {
 		w.settle(now)
@@ -243,6 +248,12 @@ func (w *watchdog) look(now time.Time) {
 	for _, x := range actions {
 		w.act(x)
 	}
+}
+
+// seenOn is what a look found on a GPU: what each job holds there.
+type seenOn struct {
+	lost bool
+	held map[string]fgpu.Holding // by the attempt's key
 }
 
 // read asks the driver about every GPU, and once a second what its processes do. A GPU of which it says nothing is left out.
@@ -286,21 +297,20 @@ func (w *watchdog) measure(now time.Time, uuid string) {
 }
 
 // tell publishes what was measured in a job's region, and sums it up.
-func (w *watchdog) tell(now time.Time, j *watched, readings []fgpu.Reading, owner fgpu.Owner, second bool) {
+func (w *watchdog) tell(now time.Time, j *watched, seen map[string]seenOn, second bool) {
 	said, err := j.region.Usage()
 	var list []fgpu.Process
 	for i := range j.devices {
 		d := &j.devices[i]
-		at := slices.IndexFunc(readings, func(r fgpu.Reading) bool { return r.GPU == d.slice.UUID })
-		if at < 0 {
+		gpu, ok := seen[d.slice.UUID]
+		if !ok {
 			continue
 		}
-		j.region.SetLost(i, readings[at].Lost)
-		if readings[at].Lost {
+		j.region.SetLost(i, gpu.lost)
+		if gpu.lost {
 			continue
 		}
-		held, _ := fgpu.Attribute(readings[at], owner)
-		h, uses := held[j.t.key]
+		h, uses := gpu.held[j.t.key]
 		if !uses && w.busy[d.slice.UUID].parts == nil {
 			h.Utilization = -1
 		}

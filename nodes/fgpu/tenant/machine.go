@@ -3,7 +3,6 @@ package tenant
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -208,9 +207,6 @@ func (t *Talk) Kill() {
 	_ = t.cmd.Process.Kill()
 	_ = t.cmd.Wait()
 }
-
-// Close lets the process end by itself, and waits.
-func (t *Talk) Close() error { return errors.Join(t.words.Close(), t.cmd.Wait()) }
 
 // Holding is what NVML says each process holds, in bytes by process id. t must be unfenced, and have made no context.
 func (t *Talk) Holding() (map[int]int64, error) {
