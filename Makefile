@@ -11,10 +11,10 @@ LAZY      := -extldflags=-Wl,-z,lazy
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@latest
 
 .DEFAULT_GOAL := help
-.PHONY: help build setup demo test race lint fuzz bench check proto clean
+.PHONY: help build setup demo test race lint fuzz bench check proto clean test-apps screenshots
 
 help: ## list the targets
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build everything into out/
 	@mkdir -p $(OUT)
@@ -44,6 +44,16 @@ test: setup build ## run all tests, on the real PostgreSQL, Apptainer, cgroups a
 	$(GO) test -p 2 -timeout 10m $(UNITS)
 	$(GO) test -p 1 -timeout 15m $(CLUSTERS)
 
+test-apps: setup build ## run the tests with real images and a browser (installs what is missing; builds images for minutes, once)
+	@bash etc/setup-apps.sh
+	FAIRSLICE_APPS=1 $(GO) test -timeout 60m ./test/apps
+
+screenshots: setup build ## run the page's test in a browser and keep its pictures in docs/, for the README
+	@bash etc/setup-apps.sh
+	@rm -rf $(OUT)/screenshots && mkdir -p $(OUT)/screenshots docs
+	FAIRSLICE_APPS=1 $(GO) test -count=1 -artifacts -outputdir $(CURDIR)/$(OUT)/screenshots -run '^TestPage$$' ./test/apps
+	find $(OUT)/screenshots -name 'page-*.png' -exec cp {} docs/ \;
+
 race: setup build ## run the tests under the race detector
 	$(GO) test -race -p 2 -timeout 30m $(UNITS)
 	$(GO) test -race -p 1 -timeout 30m $(CLUSTERS)
@@ -67,6 +77,7 @@ fuzz: ## run every fuzz test for FUZZTIME (10s)
 
 bench: setup build ## measure: rates, latencies and ratios on this machine
 	$(GO) run ./test/bench $(OUT)
+	$(GO) test -run '^$$' -bench 'Reports/jobs=1000000$$' -benchtime 1x ./store
 
 proto: ## generate api/pb from the .proto files (needs protoc)
 	GOBIN=$(CURDIR)/$(OUT) $(GO) install google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12 connectrpc.com/connect/cmd/protoc-gen-connect-go@v1.21.1

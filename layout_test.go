@@ -17,11 +17,14 @@ import (
 // The layout of ARCHITECTURE.md as data: which folder may import which others of this module. "x/..." is x and
 // everything below it, a more exact line wins. Tests may import more. A new folder needs its line here.
 var layout = map[string][]string{
-	"nodes":      {},
-	"images":     {},
-	"queue":      {"nodes", "images"},
-	"accounting": {"queue", "nodes", "backfill/placement"},
-	"backfill":   {"queue", "nodes", "backfill/placement"},
+	"nodes":            {},
+	"nodes/imagecache": {"images"},
+	"images":           {"nodes"},
+	"queue":            {"nodes", "images"},
+	"accounting":       {"queue", "nodes", "backfill/placement"},
+	"backfill":         {"queue", "nodes", "backfill/placement"},
+
+	"archive": {}, // the file that jobs of long ago are kept in
 
 	"reports":      {}, // what may be asked of the past, and how the answers look
 	"reports/plot": {"reports"},
@@ -33,12 +36,12 @@ var layout = map[string][]string{
 	"queue/bsub":         {"queue", "nodes", "queue/option"},
 	"queue/engine":       {"queue", "queue/bsub", "backfill", "backfill/placement", "accounting", "nodes", "images"},
 
-	"store":           {"nodes", "images", "queue", "accounting", "backfill", "reports"},
+	"store":           {"nodes", "images", "queue", "accounting", "backfill", "reports", "archive"},
 	"store/pgserver":  {},
 	"store/storetest": {"store", "store/pgserver", "nodes", "images", "queue", "accounting", "backfill"},
 
 	// The agent drives the technologies of its own noun: they are its parts, not other edges.
-	"nodes/agent":           {"nodes", "queue", "nodes/apptainer", "nodes/cgroup", "nodes/cgroup/devices", "nodes/fgpu", "nodes/shepherd"},
+	"nodes/agent":           {"nodes", "queue", "images", "nodes/apptainer", "nodes/cgroup", "nodes/cgroup/devices", "nodes/fgpu", "nodes/imagecache", "nodes/session", "nodes/shepherd"},
 	"nodes/shepherd":        {"nodes"},
 	"nodes/cgroup":          {"nodes"},
 	"nodes/cgroup/devices":  {"nodes/cgroup"}, // apart: the process that starts jobs links the other
@@ -52,25 +55,30 @@ var layout = map[string][]string{
 	"nodes/fgpu/tenant":     {"nodes", "nodes/fgpu", "nodes/fgpu/abi"},
 	"nodes/fgpu/tenant/...": {"nodes", "nodes/fgpu"},
 	"nodes/apptainer":       {"nodes"},
-	"nodes/apptainer/enter": {"nodes/apptainer", "nodes/fgpu"}, // a program of its own, which runs inside the container
+	"nodes/session":         {"nodes/session/tree", "images"},
+	"nodes/session/tree":    {},
+	"nodes/apptainer/enter": {"nodes/apptainer", "nodes/fgpu", "nodes/session"}, // a program of its own, which runs inside the container
 
-	"images/sif": {"images"},
+	"images/sif":   {"images"},
+	"images/depot": {"images", "images/sif"},
 
-	"api":        {"nodes", "images", "queue", "accounting", "backfill", "reports", "api/..."},
+	"api":        {"nodes", "images", "queue", "accounting", "backfill", "reports", "archive", "api/..."},
 	"api/pb/...": {"api/pb/..."}, // generated
 	"api/wire":   {"nodes", "images", "queue", "accounting", "backfill", "reports", "api/pb"},
 	"api/pki":    {},
 	"api/client": {"nodes", "images", "queue", "accounting", "backfill", "api/pb/...", "api/wire", "api/pki"},
-	"web":        {"nodes", "images", "queue", "accounting", "backfill", "api/..."},
+	"web":        {"nodes", "images", "queue", "queue/bsub", "accounting", "backfill", "api/..."},
+	"web/proxy":  {"images", "queue", "api", "api/wire"},
 	"etc":        {},
 	"test":       {"..."}, // tests only
 	"test/bench": {"nodes", "queue", "backfill", "backfill/placement", "backfill/replay", "api/client", "nodes/fgpu", "nodes/fgpu/simdriver", "nodes/fgpu/tenant", "reports/plot"},
 	"test/crash": {}, // tests only
+	"test/apps":  {"images"},
 
 	"bin/...": {"..."},
 	// Scripts run bcli thousands of times: whatever it imports, each run pays for.
-	"bin/bcli/...": {"nodes", "images", "queue", "queue/option", "queue/bsub", "accounting", "backfill", "reports", "api/pb/...", "api/wire",
-		"api/pki", "api/client", "bin/bcli/..."},
+	"bin/bcli/...": {"nodes", "images", "queue", "queue/option", "queue/bsub", "accounting", "backfill", "reports", "archive", "api/pb/...", "api/wire",
+		"api/pki", "api/client", "nodes/session/tree", "nodes/apptainer", "bin/bcli/..."},
 }
 
 // One outside package, one importer, so that leaving it behind is the work of one folder. A module that
@@ -80,16 +88,18 @@ var outside = map[string][]string{
 	"github.com/jackc/tern/v2":            {"store"},
 	"github.com/NVIDIA/go-nvml":           {"nodes/nvml"},
 	"github.com/sylabs/sif/v2":            {"images/sif"},
+	"github.com/klauspost/compress":       {"archive", "images/sif"},
 	"github.com/pelletier/go-toml/v2":     {"etc"},
 	"github.com/creack/pty":               {"nodes/shepherd"},
 	"github.com/cilium/ebpf":              {"nodes/cgroup/devices"},
-	"github.com/coder/websocket":          {"web"},
+	"github.com/coder/websocket":          {"web", "test/bench"},
 	"connectrpc.com/connect":              {"api/...", "bin/..."},
 	"google.golang.org/protobuf":          {"api/...", "bin/..."},
 	"github.com/prometheus/client_golang": {"api", "web", "store", "nodes/agent", "queue/engine", "bin/batchd/...", "bin/noded/..."},
 	"github.com/urfave/cli/v2":            {"bin/batchd/...", "bin/noded/...", "bin/bsim/..."}, // not bcli: its options are LSF's, and it must start fast
-	"golang.org/x/sys":                    {"nodes/...", "store/pgserver", "api/...", "bin/..."},
+	"golang.org/x/sys":                    {"images/depot", "nodes/...", "store/pgserver", "api/...", "bin/..."},
 	"golang.org/x/term":                   {"bin/..."},
+	"github.com/chromedp":                 {"test/apps"},
 	"github.com/prometheus/client_model":  {"bin/batchd/...", "bin/noded/..."},
 	"github.com/prometheus/common":        {"bin/batchd/...", "bin/noded/..."},
 }

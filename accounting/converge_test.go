@@ -15,10 +15,9 @@ import (
 	"fairslice/queue"
 )
 
-const (
-	halfLife  = 12 * time.Hour
-	gpuWeight = 8
-)
+const halfLife = 12 * time.Hour
+
+var weights = accounting.Weights{GPU: 8, Memory: 0.25}
 
 var begin = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
@@ -75,7 +74,7 @@ func (s *site) restart() {
 		usage.Charge(&s.charges[i])
 	}
 	if s.usage != nil {
-		was, is := s.usage.Tree(s.policy, s.now, gpuWeight), usage.Tree(s.policy, s.now, gpuWeight)
+		was, is := s.usage.Tree(s.policy, s.now, weights), usage.Tree(s.policy, s.now, weights)
 		if !slices.Equal(was.Standings(), is.Standings()) {
 			s.t.Fatalf("after a restart at %s:\n%+v\nbefore:\n%+v", s.now, is.Standings(), was.Standings())
 		}
@@ -84,7 +83,7 @@ func (s *site) restart() {
 	s.planner = backfill.New(backfill.Policy{Order: backfill.Weighted{FairShare: 1}, Protected: 1})
 	s.planner.Share = func(who backfill.Claimant) float64 { return s.tree.Factor(leaf(who)) }
 	s.planner.Started = func(who backfill.Claimant, sh *queue.Shape, alloc []nodes.Allocation) {
-		s.tree.Commit(leaf(who), slots(alloc), fgpu(alloc), sh.RunLimit)
+		s.tree.Commit(leaf(who), accounting.HoldingOf(alloc), sh.RunLimit)
 	}
 	s.look()
 	for i := range 4 {
@@ -111,20 +110,6 @@ func (s *site) restart() {
 
 func leaf(who backfill.Claimant) accounting.Leaf {
 	return accounting.Leaf{Account: who.Account, User: who.User}
-}
-
-func slots(alloc []nodes.Allocation) (n int) {
-	for i := range alloc {
-		n += alloc[i].Slots
-	}
-	return n
-}
-
-func fgpu(alloc []nodes.Allocation) (n nodes.Amount) {
-	for i := range alloc {
-		n += alloc[i].FGPU()
-	}
-	return n
 }
 
 func (j *job) element() queue.ElementID { return queue.ElementID{Job: j.id} }
@@ -156,9 +141,9 @@ func (s *site) submit() {
 
 // look counts what everybody has used and holds now.
 func (s *site) look() {
-	s.tree = s.usage.Tree(s.policy, s.now, gpuWeight)
+	s.tree = s.usage.Tree(s.policy, s.now, weights)
 	for _, j := range s.running {
-		s.tree.Hold(j.who, slots(j.alloc), fgpu(j.alloc), j.began)
+		s.tree.Hold(j.who, accounting.HoldingOf(j.alloc), j.began)
 	}
 }
 
@@ -184,7 +169,8 @@ func (s *site) until(end time.Time) {
 		j := s.running[0]
 		s.running, s.now = s.running[1:], j.ends
 		s.planner.End(j.element(), s.now)
-		c := queue.Charge{User: j.who.User, Account: j.who.Account, Began: j.began.Truncate(time.Millisecond), Ended: j.ends.Truncate(time.Millisecond), Slots: slots(j.alloc), FGPU: fgpu(j.alloc)}
+		h := accounting.HoldingOf(j.alloc)
+		c := queue.Charge{User: j.who.User, Account: j.who.Account, Began: j.began.Truncate(time.Millisecond), Ended: j.ends.Truncate(time.Millisecond), Slots: h.Slots, FGPU: h.FGPU, Memory: h.Memory}
 		s.charges = append(s.charges, c)
 		s.usage.Charge(&c)
 		delete(s.jobs, j.id)
@@ -204,7 +190,7 @@ func (s *site) delivered(from, to time.Time, of func(accounting.Leaf) string) ma
 		add(accounting.Leaf{Account: c.Account, User: c.User}, c.FGPU, c.Began, c.Ended)
 	}
 	for _, j := range s.running {
-		add(j.who, fgpu(j.alloc), j.began, s.now)
+		add(j.who, accounting.HoldingOf(j.alloc).FGPU, j.began, s.now)
 	}
 	return out
 }

@@ -19,5 +19,7 @@
 //  6. Every Policy is one that its text gives again: what ParsePolicy refuses cannot be made by an edit either.
 //  7. All usage counts somewhere in the tree: in the account that it was charged in while its user is in that, else in the
 //     user's default account. An account's usage is the sum of what is in it.
-//  8. Under a policy without accounts all users are equal, and ranks are those of a Tally.
+//  8. What budgets have spent is the sum of charges and of what runs, split at the beginnings of their periods to the millisecond,
+//     in whole numbers of 128 bits (Spending, Cost). It does not fade.
+//  9. Under a policy without accounts all users are equal, and ranks are those of a Tally.
 package accounting

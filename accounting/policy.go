@@ -127,10 +127,26 @@ type Date struct {
 	Year, Month, Day int
 }
 
-// In is the moment at which the day begins in a place. Where clocks are set forward at midnight it is the first moment
-// of the day there is.
+// In is the moment at which the day begins in a place: its first moment, also where clocks are set forward at midnight, or
+// back so that there are two. Days and months beyond the calendar's count on, as in time.Date.
 func (d Date) In(place *time.Location) time.Time {
-	return time.Date(d.Year, time.Month(d.Month), d.Day, 0, 0, 0, 0, place)
+	t := time.Date(d.Year, time.Month(d.Month), d.Day, 0, 0, 0, 0, place)
+	begins, ends := t.ZoneBounds()
+	if t.Hour() != 0 { // there is no midnight: time.Date may give the hour before the gap
+		if t.Hour() > 12 {
+			return ends
+		}
+		return begins
+	}
+	if begins.IsZero() {
+		return t
+	}
+	_, before := begins.Add(-1).Zone()
+	_, after := t.Zone()
+	if first := t.Add(time.Duration(after-before) * time.Second); before > after && first.Before(begins) && first.In(place).Hour() == 0 && first.In(place).Day() == t.Day() {
+		return first
+	}
+	return t
 }
 
 // Flat says that there are no accounts and no places in them: all users are equal.

@@ -278,7 +278,7 @@ func (p *Policy) RemoveBudget(account string, unit BudgetUnit) (*Policy, error) 
 		n := len(q.Budgets)
 		q.Budgets = slices.DeleteFunc(q.Budgets, func(b Budget) bool { return b.Account == account && (unit == "" || b.Unit == unit) })
 		if len(q.Budgets) == n {
-			return fmt.Errorf("budget account=%s %s: there is none", shown(account), unit)
+			return fmt.Errorf("budget account=%s: there is none", strings.TrimSpace(shown(account)+" "+string(unit)))
 		}
 		return nil
 	})

@@ -286,7 +286,7 @@ func FuzzParsePolicy(f *testing.F) {
 				t.Fatalf("%+v, default %s", m, at)
 			}
 		}
-		if tree := mustUsage(t, week).Tree(p, noon, 1); len(tree.Standings()) < 1 {
+		if tree := mustUsage(t, week).Tree(p, noon, Weights{GPU: 1}); len(tree.Standings()) < 1 {
 			t.Fatal("a tree of nothing")
 		}
 	})

@@ -17,8 +17,9 @@ type Standing struct {
 	Shares  int64
 	// Share is the part of the level's shares, and Usage the part of what the level has used, both 0 to 1.
 	Share, Usage float64
-	// Used is the decayed usage in slot-seconds, GPU time by its weight.
+	// Used is the decayed usage in slot-seconds, GPUs and memory by their weights.
 	Used float64
+	Raw  Used // the same before it is weighed
 	// LevelFairShare is Share by Usage, +Inf with nothing used.
 	LevelFairShare float64
 	Rank           int     // of a user, 1 is first; 0 for an account
@@ -46,7 +47,7 @@ func (t *Tree) Standings() []Standing {
 
 func (t *Tree) standing(b *branch, depth int) Standing {
 	s := Standing{Account: b.leaf.Account, User: b.leaf.User, Depth: depth, Shares: b.shares, Share: 1, Usage: 1, Used: b.used,
-		LevelFairShare: b.fair, Rank: b.rank}
+		Raw: b.raw(), LevelFairShare: b.fair, Rank: b.rank}
 	if b.user {
 		s.Factor = t.factor(b)
 	}
@@ -56,6 +57,18 @@ func (t *Tree) standing(b *branch, depth int) Standing {
 		s.LevelFairShare = 1
 	}
 	return s
+}
+
+// raw is what has been used in b and below it.
+func (b *branch) raw() Used {
+	if b.user {
+		return b.faded.plus(b.held.used())
+	}
+	var x Used
+	for _, c := range b.children {
+		x = x.plus(c.raw())
+	}
+	return x
 }
 
 // part is x by all, 0 of nothing.
@@ -77,12 +90,13 @@ func (t *Tally) standings() []Standing {
 	}
 	var out []Standing
 	for user := range users {
-		out = append(out, Standing{User: user, Depth: 1, Shares: 1, Share: 1 / float64(len(users)), Used: t.Of(user), Factor: t.Factor(user)})
+		out = append(out, Standing{User: user, Depth: 1, Shares: 1, Share: 1 / float64(len(users)), Used: t.Of(user), Raw: t.raw(user), Factor: t.Factor(user)})
 	}
 	slices.SortFunc(out, func(a, b Standing) int { return cmp.Or(cmp.Compare(a.Used, b.Used), cmp.Compare(a.User, b.User)) })
-	total := 0.0
+	total, raw := 0.0, Used{}
 	for i := range out {
 		total += out[i].Used
+		raw = raw.plus(out[i].Raw)
 		out[i].Rank = i + 1
 		if i > 0 && out[i].Used == out[i-1].Used {
 			out[i].Rank = out[i-1].Rank
@@ -95,11 +109,15 @@ func (t *Tally) standings() []Standing {
 			s.LevelFairShare = s.Share / s.Usage
 		}
 	}
-	return append([]Standing{{Account: Root, Shares: 1, Share: 1, Usage: 1, Used: total, LevelFairShare: 1}}, out...)
+	return append([]Standing{{Account: Root, Shares: 1, Share: 1, Usage: 1, Used: total, Raw: raw, LevelFairShare: 1}}, out...)
+}
+
+func (t *Tally) raw(user string) Used {
+	return t.usage.users[user].at(t.number, t.part).plus(t.users[user].held.used())
 }
 
 // Explain says in words why work of one user stands before another's, a line for each level at which they are apart,
-// and last what comes of it.
+// then what each has used where memory counts, too, and last what comes of it.
 func (t *Tree) Explain(a, b Leaf) []string {
 	if t.flat != nil {
 		return t.flat.explain(a.User, b.User)
@@ -107,6 +125,10 @@ func (t *Tree) Explain(a, b Leaf) []string {
 	x, y := t.at(a), t.at(b)
 	t.rank()
 	out := t.compare(x, y)
+	if x != y {
+		out = append(out, t.weights.explain(x.leaf.User, x.raw())...)
+	}
+	out = append(out, t.weights.explain(y.leaf.User, y.raw())...)
 	return append(out, t.outcome(x, y))
 }
 
@@ -118,8 +140,18 @@ func (t *Tally) explain(a, b string) []string {
 	if x == y {
 		return []string{fmt.Sprintf("%s and %s have used the same, %s: neither stands before the other", a, b, amount(x))}
 	}
-	return []string{"All users have equal shares: there are no accounts",
-		fmt.Sprintf("%s has used %s and %s %s: %s goes first (factor %s against %s)", a, amount(x), b, amount(y), a, factor(t.Factor(a)), factor(t.Factor(b)))}
+	out := append([]string{"All users have equal shares: there are no accounts"}, t.weights.explain(a, t.raw(a))...)
+	return append(append(out, t.weights.explain(b, t.raw(b))...),
+		fmt.Sprintf("%s has used %s and %s %s: %s goes first (factor %s against %s)", a, amount(x), b, amount(y), a, factor(t.Factor(a)), factor(t.Factor(b))))
+}
+
+// explain says what somebody's usage is made of, where more than slots and GPUs counts.
+func (w Weights) explain(user string, x Used) []string {
+	if w.Memory == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s: %s = %.4g of slots + %.4g of GPUs (1 fGPU as %.4g slots) + %.4g of memory (1 GiB as %.4g slots)", user, amount(w.Weigh(x)),
+		x.SlotSeconds/3600, w.GPU*x.FGPUSeconds/3600, w.GPU, w.Memory*x.GiBSeconds/3600, w.Memory)}
 }
 
 // compare walks down from where two places part.
@@ -220,13 +252,13 @@ func amount(slotSeconds float64) string { return fmt.Sprintf("%.4g slot-hours", 
 
 // Shares is a Tree as it is shown.
 type Shares struct {
-	At        time.Time
-	HalfLife  time.Duration
-	GPUWeight float64 // slots that one fGPU counts as
-	Flat      bool    // there are no accounts: all users are equal
-	Ordered   bool    // the scheduler's order asks for fair share
-	Tree      []Standing
-	Why       []string // of two who were compared
+	At       time.Time
+	HalfLife time.Duration
+	Weights  Weights
+	Flat     bool // there are no accounts: all users are equal
+	Ordered  bool // the scheduler's order asks for fair share
+	Tree     []Standing
+	Why      []string // of two who were compared
 }
 
 // ParseLeaf reads USER or ACCOUNT/USER; without an account it is the user's default.

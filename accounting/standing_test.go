@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestExplain(t *testing.T) {
@@ -63,13 +64,40 @@ func TestExplain(t *testing.T) {
 	}
 }
 
+// By hand, one half-life after: bob's 2 h × (4 slots + 2 fGPU × 8 + 64 GiB × 1/4) = 72 slot-hours have become 36, ada's
+// 6 h × 4 slots 12, and she holds 32 GiB for half an hour: 4 more.
+func TestExplainSaysWhatUsageIsMadeOfWhereMemoryCounts(t *testing.T) {
+	u := mustUsage(t, week)
+	for user, h := range map[string]Used{"bob": {2 * 4 * 3600, 2 * 2 * 3600, 2 * 64 * 3600}, "ada": {6 * 4 * 3600, 0, 0}} {
+		u.AddTo(Leaf{"lab", user}, boundary, h)
+	}
+	for policy, want := range map[string]string{
+		"": "All users have equal shares: there are no accounts\n" +
+			"ada: 16 slot-hours = 12 of slots + 0 of GPUs (1 fGPU as 8 slots) + 4 of memory (1 GiB as 0.25 slots)\n" +
+			"bob: 36 slot-hours = 4 of slots + 16 of GPUs (1 fGPU as 8 slots) + 16 of memory (1 GiB as 0.25 slots)\n" +
+			"ada has used 16 slot-hours and bob 36 slot-hours: ada goes first (factor 0.6667 against 0.3333)",
+		"account lab\nuser ada account=lab\nuser bob account=lab": "Both are in account lab\n" +
+			"ada has used 31 % of its level with 50 % of the shares, bob has used 69 % of its level with 50 % of the shares: ada goes first\n" +
+			"bob: 36 slot-hours = 4 of slots + 16 of GPUs (1 fGPU as 8 slots) + 16 of memory (1 GiB as 0.25 slots)\n" +
+			"ada: 16 slot-hours = 12 of slots + 0 of GPUs (1 fGPU as 8 slots) + 4 of memory (1 GiB as 0.25 slots)\n" +
+			"So ada (lab) has rank 1 of 2 and factor 1, bob (lab) rank 2 and factor 0.5",
+	} {
+		now := boundary.Add(week)
+		tree := u.Tree(mustPolicy(t, policy), now, Weights{GPU: 8, Memory: 0.25})
+		tree.Hold(Leaf{"lab", "ada"}, Holding{Memory: 32 << 30}, now.Add(-30*time.Minute))
+		if got := strings.Join(tree.Explain(Leaf{"lab", "bob"}, Leaf{"lab", "ada"}), "\n"); got != want {
+			t.Errorf("policy %q, got:\n%s\nwant:\n%s", policy, got, want)
+		}
+	}
+}
+
 func TestFlatStandings(t *testing.T) {
 	got := used(t, "", map[string]float64{"x/ada": 30, "bob/": 0, "/cyd": 10, "y/ada": 10, "/dan": 10}).Standings()
 	want := []Standing{
-		{Account: Root, Shares: 1, Share: 1, Usage: 1, Used: 60, LevelFairShare: 1},
-		{User: "cyd", Depth: 1, Shares: 1, Share: 1. / 3, Usage: 1. / 6, Used: 10, LevelFairShare: 2, Rank: 1, Factor: .75},
-		{User: "dan", Depth: 1, Shares: 1, Share: 1. / 3, Usage: 1. / 6, Used: 10, LevelFairShare: 2, Rank: 1, Factor: .75},
-		{User: "ada", Depth: 1, Shares: 1, Share: 1. / 3, Usage: 4. / 6, Used: 40, LevelFairShare: .5, Rank: 3, Factor: .25},
+		{Account: Root, Shares: 1, Share: 1, Usage: 1, Used: 60, Raw: Used{SlotSeconds: 60}, LevelFairShare: 1},
+		{User: "cyd", Depth: 1, Shares: 1, Share: 1. / 3, Usage: 1. / 6, Used: 10, Raw: Used{SlotSeconds: 10}, LevelFairShare: 2, Rank: 1, Factor: .75},
+		{User: "dan", Depth: 1, Shares: 1, Share: 1. / 3, Usage: 1. / 6, Used: 10, Raw: Used{SlotSeconds: 10}, LevelFairShare: 2, Rank: 1, Factor: .75},
+		{User: "ada", Depth: 1, Shares: 1, Share: 1. / 3, Usage: 4. / 6, Used: 40, Raw: Used{SlotSeconds: 40}, LevelFairShare: .5, Rank: 3, Factor: .25},
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)

@@ -12,14 +12,14 @@ import (
 // work that a cycle has decided to start. It reads its Usage when it is asked: nothing may be added to that while a
 // Tally of it is in use.
 type Tally struct {
-	usage  *Usage
-	now    time.Time
-	number int64
-	part   float64
-	weight float64
-	users  map[string]standing // those who hold something, and those who were asked for
-	ranked []float64           // the usage of all who have any, ascending; nil when it must be made
-	total  float64             // of ranked
+	usage   *Usage
+	now     time.Time
+	number  int64
+	part    float64
+	weights Weights
+	users   map[string]standing // those who hold something, and those who were asked for
+	ranked  []float64           // the usage of all who have any, ascending; nil when it must be made
+	total   float64             // of ranked
 }
 
 type standing struct {
@@ -28,16 +28,33 @@ type standing struct {
 	known bool    // used was worked out
 }
 
-// MaxGPUWeight bounds the weight of a Tally.
-const MaxGPUWeight = 1e6
+// Weights say how much usage other than of slots counts, in slots: the work of one slot counts as 1. Each is 0 to MaxWeight;
+// anything else counts as the nearer of the two.
+type Weights struct {
+	GPU    float64 // one fGPU; see GPUWeight
+	Memory float64 // one GiB of a host's memory that is held; 0 and memory does not count
+}
 
-// At begins a tally. gpuWeight is how many slots one fGPU counts as, 0 to MaxGPUWeight, see GPUWeight; anything else
-// counts as the nearer of the two.
-func (u *Usage) At(now time.Time, gpuWeight float64) *Tally {
-	if !(gpuWeight > 0) {
-		gpuWeight = 0
+// MaxWeight bounds each of the Weights.
+const MaxWeight = 1e6
+
+func (w Weights) bounded() Weights { return Weights{bounded(w.GPU), bounded(w.Memory)} }
+
+func bounded(weight float64) float64 {
+	if !(weight > 0) { // also what is not a number
+		return 0
 	}
-	t := &Tally{usage: u, now: now, weight: min(gpuWeight, MaxGPUWeight), users: map[string]standing{}}
+	return min(weight, MaxWeight)
+}
+
+// Weigh is x in slot-seconds.
+func (w Weights) Weigh(x Used) float64 {
+	return x.SlotSeconds + w.GPU*x.FGPUSeconds + w.Memory*x.GiBSeconds
+}
+
+// At begins a tally.
+func (u *Usage) At(now time.Time, w Weights) *Tally {
+	t := &Tally{usage: u, now: now, weights: w.bounded(), users: map[string]standing{}}
 	t.number, t.part = u.period(now)
 	return t
 }
@@ -62,21 +79,38 @@ func GPUWeight(all []*nodes.Node) float64 {
 	if fgpu == 0 {
 		return 1
 	}
-	return min(float64(slots)/(float64(fgpu)/float64(nodes.OneFGPU)), MaxGPUWeight)
+	return min(float64(slots)/(float64(fgpu)/float64(nodes.OneFGPU)), MaxWeight)
+}
+
+// Holding is what work has of the resources that count.
+type Holding struct {
+	Slots  int
+	FGPU   nodes.Amount
+	Memory int64 // of hosts, in bytes
+}
+
+// HoldingOf is what allocations have.
+func HoldingOf(alloc []nodes.Allocation) (h Holding) {
+	for i := range alloc {
+		h.Slots += alloc[i].Slots
+		h.FGPU += alloc[i].FGPU()
+		h.Memory += alloc[i].Memory
+	}
+	return h
 }
 
 // Hold counts work that has run since a time and still does: as if it were charged now, so undecayed. Work of the future
 // or of no time counts as 0.
-func (t *Tally) Hold(user string, slots int, fgpu nodes.Amount, since time.Time) {
+func (t *Tally) Hold(user string, h Holding, since time.Time) {
 	if !since.IsZero() {
-		t.Commit(user, slots, fgpu, t.now.Sub(since))
+		t.Commit(user, h, t.now.Sub(since))
 	}
 }
 
 // Commit counts work as if it had run for a time and were charged now. A cycle that counts what it starts, by the time
 // that it is expected to run, gives the next place to the next user, and not all of them to one.
-func (t *Tally) Commit(user string, slots int, fgpu nodes.Amount, run time.Duration) {
-	s := work(slots, fgpu, run)
+func (t *Tally) Commit(user string, h Holding, run time.Duration) {
+	s := h.over(run)
 	if s == (sum{}) {
 		return
 	}
@@ -84,27 +118,25 @@ func (t *Tally) Commit(user string, slots int, fgpu nodes.Amount, run time.Durat
 	t.ranked = nil
 }
 
-// work is what is held for a time.
-func work(slots int, fgpu nodes.Amount, run time.Duration) sum {
+// over is what holding h for a time uses.
+func (h Holding) over(run time.Duration) sum {
 	if run <= 0 {
 		return sum{}
 	}
 	seconds := run.Seconds()
-	return sum{count(float64(slots) * seconds), count(float64(fgpu) / float64(nodes.OneFGPU) * seconds)}
+	return sum{count(float64(h.Slots) * seconds), count(float64(h.FGPU) / float64(nodes.OneFGPU) * seconds), count(float64(h.Memory) / (1 << 30) * seconds)}
 }
 
-// Of is a user's usage in slot-seconds, GPU time by its weight. Who has used less goes first.
+// Of is a user's usage in slot-seconds, GPUs and memory by their weights. Who has used less goes first.
 func (t *Tally) Of(user string) float64 {
 	s := t.users[user]
 	if !s.known {
-		s.used = t.weigh(t.usage.users[user].at(t.number, t.part)) + t.weigh(s.held.used())
+		s.used = t.weights.Weigh(t.usage.users[user].at(t.number, t.part)) + t.weights.Weigh(s.held.used())
 		s.known = true
 		t.users[user] = s
 	}
 	return s.used
 }
-
-func (t *Tally) weigh(u Used) float64 { return u.SlotSeconds + t.weight*u.FGPUSeconds }
 
 // Factor is a user's fair-share factor, 0 to 1, more for who has used less: the Fair Tree's rank, here of a tree of one
 // level with equal shares. Of n users who have used something, the one with the k-th most has k/(n+1); all who have

@@ -7,28 +7,53 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"fairslice/queue"
 )
 
 func TestGPUTimeCountsByItsWeight(t *testing.T) {
 	u := mustUsage(t, week)
-	u.Add("cpu", noon, 3600, 0)
-	u.Add("gpu", noon, 3600, 1800)
+	u.Add("cpu", noon, Used{SlotSeconds: 3600})
+	u.Add("gpu", noon, Used{SlotSeconds: 3600, FGPUSeconds: 1800})
 	for weight, want := range map[float64]float64{0: 3600, 1: 5400, 16: 32400, -3: 3600, math.Inf(1): 3600 + 1800e6} {
-		if got := u.At(noon, weight).Of("gpu"); math.Abs(got-want) > 1e-9*want {
+		if got := u.At(noon, Weights{GPU: weight}).Of("gpu"); math.Abs(got-want) > 1e-9*want {
 			t.Errorf("weight %v: got %v, want %v", weight, got, want)
 		}
 	}
-	if got := u.At(noon, math.NaN()).Of("gpu"); !near(got, 3600) {
+	if got := u.At(noon, Weights{GPU: math.NaN()}).Of("gpu"); !near(got, 3600) {
 		t.Errorf("weight NaN: got %v", got)
+	}
+}
+
+// By hand: 2 h of 4 slots, 1 fGPU and 48 GiB; memory decays as the rest does, and alone is enough to come later.
+func TestMemoryCountsByItsWeight(t *testing.T) {
+	c := queue.Charge{User: "ada", Began: boundary.Add(-2 * time.Hour), Ended: boundary, Slots: 4, FGPU: 100, Memory: 48 << 30}
+	u := mustUsage(t, week)
+	u.Charge(&c)
+	if got := u.Of("ada", boundary.Add(week)); got != (Used{4 * 3600, 3600, 48 * 3600}) {
+		t.Errorf("after a half-life of 8 slot-hours, 2 fGPU-hours and 96 GiB-hours: %v", got)
+	}
+	for weight, want := range map[float64]float64{0: 2*4 + 2*16, 0.125: 2*4 + 2*16 + 96*0.125, 1: 2*4 + 2*16 + 96, -1: 40, math.Inf(1): 40 + 96e6} {
+		if got := u.At(boundary, Weights{GPU: 16, Memory: weight}).Of("ada") / 3600; !near(got, want) {
+			t.Errorf("weight %v: %v slot-hours, want %v", weight, got, want)
+		}
+	}
+	for weight, want := range map[float64]float64{0: 2. / 3, 1: 1. / 3} { // without memory ada and eve have used the same
+		u := mustUsage(t, week)
+		u.Add("ada", noon, Used{SlotSeconds: 7, GiBSeconds: 1})
+		u.Add("eve", noon, Used{SlotSeconds: 7})
+		if got := u.At(noon, Weights{Memory: weight}).Factor("ada"); got != want {
+			t.Errorf("weight %v: factor %v, want %v", weight, got, want)
+		}
 	}
 }
 
 func TestFactorIsARank(t *testing.T) {
 	u := mustUsage(t, week)
 	for user, used := range map[string]float64{"u1": 200, "u2": 250, "u4": 250, "u6": 1} {
-		u.Add(user, noon, used, 0)
+		u.Add(user, noon, Used{SlotSeconds: used})
 	}
-	tally := u.At(noon.Add(week), 1)
+	tally := u.At(noon.Add(week), Weights{GPU: 1})
 	for user, want := range map[string]float64{
 		"u2": 2.0 / 5, "u4": 2.0 / 5, // equal: the better of their ranks
 		"u1": 3.0 / 5, "u6": 4.0 / 5,
@@ -43,9 +68,9 @@ func TestFactorIsARank(t *testing.T) {
 func TestRatioIsSlurmsUsageByShare(t *testing.T) {
 	u := mustUsage(t, week)
 	for user, used := range map[string]float64{"a": 900, "b": 100, "c": 100, "d": 100} {
-		u.Add(user, noon, used, 0)
+		u.Add(user, noon, Used{SlotSeconds: used})
 	}
-	tally := u.At(noon, 0)
+	tally := u.At(noon, Weights{})
 	for user, want := range map[string]float64{"a": 3, "b": 1.0 / 3, "e": 0} { // classic factors 0.125, 0.794, 1
 		if got := tally.Ratio(user); math.Abs(got-want) > 1e-12 {
 			t.Errorf("%s: got %v, want %v", user, got, want)
@@ -58,11 +83,11 @@ func TestRatioIsSlurmsUsageByShare(t *testing.T) {
 
 func TestRunningWorkCounts(t *testing.T) {
 	u := mustUsage(t, week)
-	tally := u.At(noon, 10)
-	tally.Hold("ada", 4, 50, noon.Add(-time.Minute))
-	tally.Hold("ada", 1, 0, noon.Add(-time.Second))
-	tally.Hold("bob", 4, 50, noon.Add(time.Hour)) // began in the future: F4, never negative
-	tally.Hold("eve", 4, 50, time.Time{})         // F8: no time is not the year 1
+	tally := u.At(noon, Weights{GPU: 10})
+	tally.Hold("ada", Holding{Slots: 4, FGPU: 50}, noon.Add(-time.Minute))
+	tally.Hold("ada", Holding{Slots: 1}, noon.Add(-time.Second))
+	tally.Hold("bob", Holding{Slots: 4, FGPU: 50}, noon.Add(time.Hour)) // began in the future: F4, never negative
+	tally.Hold("eve", Holding{Slots: 4, FGPU: 50}, time.Time{})         // F8: no time is not the year 1
 	if got, want := tally.Of("ada"), 4*60+10*0.5*60+1.0; got != want {
 		t.Errorf("ada: got %v, want %v", got, want)
 	}
@@ -77,10 +102,10 @@ func TestRunningWorkCounts(t *testing.T) {
 // The end of a job changes nobody's place: what ran is then charged, and no longer held. F5: both by the same weights.
 func TestTheEndOfAJobChangesNoUsage(t *testing.T) {
 	u := mustUsage(t, week)
-	running := u.At(noon, 3)
-	running.Hold("ada", 7, 125, noon.Add(-100*time.Second))
-	u.Add("ada", noon, 700, 125)
-	if a, b := running.users["ada"].held.used(), u.Of("ada", noon); !near(a.SlotSeconds, b.SlotSeconds) || !near(a.FGPUSeconds, b.FGPUSeconds) {
+	running := u.At(noon, Weights{GPU: 3})
+	running.Hold("ada", Holding{Slots: 7, FGPU: 125, Memory: 3 << 29}, noon.Add(-100*time.Second))
+	u.Add("ada", noon, Used{SlotSeconds: 700, FGPUSeconds: 125, GiBSeconds: 150})
+	if a, b := running.users["ada"].held.used(), u.Of("ada", noon); !near(a.SlotSeconds, b.SlotSeconds) || !near(a.FGPUSeconds, b.FGPUSeconds) || !near(a.GiBSeconds, b.GiBSeconds) || a.GiBSeconds != 150 {
 		t.Errorf("running %v, charged %v", a, b)
 	}
 }
@@ -89,8 +114,8 @@ func TestTheEndOfAJobChangesNoUsage(t *testing.T) {
 func TestWhatACycleStartsCountsInIt(t *testing.T) {
 	type job struct{ name, user string }
 	waiting := []job{{"J2", "U1"}, {"J3", "U1"}, {"J4", "U2"}}
-	tally := mustUsage(t, week).At(noon, 0)
-	tally.Hold("U0", 5, 0, noon.Add(-time.Hour))
+	tally := mustUsage(t, week).At(noon, Weights{})
+	tally.Hold("U0", Holding{Slots: 5}, noon.Add(-time.Hour))
 	var order []string
 	for len(waiting) > 0 {
 		next := 0
@@ -100,7 +125,7 @@ func TestWhatACycleStartsCountsInIt(t *testing.T) {
 			}
 		}
 		order = append(order, waiting[next].name)
-		tally.Commit(waiting[next].user, 5, 0, time.Hour)
+		tally.Commit(waiting[next].user, Holding{Slots: 5}, time.Hour)
 		waiting = slices.Delete(waiting, next, next+1)
 	}
 	if want := []string{"J2", "J4", "J3"}; !slices.Equal(order, want) {
@@ -133,7 +158,7 @@ func usageOf(t *rapid.T, halfLife time.Duration, all []charged) *Usage {
 		t.Fatal(err)
 	}
 	for _, c := range all {
-		u.Add(c.user, c.at, c.slots, c.fgpu)
+		u.Add(c.user, c.at, Used{SlotSeconds: c.slots, FGPUSeconds: c.fgpu})
 	}
 	return u
 }
@@ -147,12 +172,12 @@ func TestAnyOrderGivesTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all, halfLife := drawCharges(t), drawHalfLife(t)
 		now := noon.Add(time.Duration(rapid.Int64Range(0, int64(4*week)).Draw(t, "later")))
-		a := usageOf(t, halfLife, all).At(now, 2.5)
-		b := usageOf(t, halfLife, rapid.Permutation(all).Draw(t, "order")).At(now, 2.5)
+		a := usageOf(t, halfLife, all).At(now, Weights{GPU: 2.5})
+		b := usageOf(t, halfLife, rapid.Permutation(all).Draw(t, "order")).At(now, Weights{GPU: 2.5})
 		held := rapid.Permutation([]int{1, 2, 3, 5, 8}).Draw(t, "held")
 		for i, n := range []int{1, 2, 3, 5, 8} {
-			a.Hold("a", n, 33, noon.Add(-time.Duration(n)*time.Hour/7))
-			b.Hold("a", held[i], 33, noon.Add(-time.Duration(held[i])*time.Hour/7))
+			a.Hold("a", Holding{Slots: n, FGPU: 33}, noon.Add(-time.Duration(n)*time.Hour/7))
+			b.Hold("a", Holding{Slots: held[i], FGPU: 33}, noon.Add(-time.Duration(held[i])*time.Hour/7))
 		}
 		for _, user := range []string{"a", "b", "c", "d", "e"} {
 			if a.Of(user) != b.Of(user) || a.Factor(user) != b.Factor(user) || a.Ratio(user) != b.Ratio(user) {
@@ -202,10 +227,10 @@ func TestMoreUsageIsNeverBetter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all := drawCharges(t)
 		u := usageOf(t, 24*time.Hour, all)
-		before := u.At(noon, 4)
+		before := u.At(noon, Weights{GPU: 4})
 		was, used := before.Factor("a"), before.Of("a")
-		tally := u.At(noon, 4)
-		tally.Commit("a", rapid.IntRange(0, 100).Draw(t, "slots"), 100, time.Duration(rapid.Int64Range(-5, 1e6).Draw(t, "seconds"))*time.Second)
+		tally := u.At(noon, Weights{GPU: 4})
+		tally.Commit("a", Holding{Slots: rapid.IntRange(0, 100).Draw(t, "slots"), FGPU: 100}, time.Duration(rapid.Int64Range(-5, 1e6).Draw(t, "seconds"))*time.Second)
 		if tally.Of("a") < used || tally.Factor("a") > was {
 			t.Fatalf("usage %v → %v, factor %v → %v", used, tally.Of("a"), was, tally.Factor("a"))
 		}
@@ -232,13 +257,13 @@ func FuzzUsage(f *testing.F) {
 		if err != nil {
 			return
 		}
-		u.Add("a", time.Unix(at, at), slots, fgpu)
-		u.Add("b", time.Unix(0, at), fgpu, slots)
-		u.Add("a", time.Unix(now, 0), fgpu, fgpu)
+		u.Add("a", time.Unix(at, at), Used{SlotSeconds: slots, FGPUSeconds: fgpu})
+		u.Add("b", time.Unix(0, at), Used{SlotSeconds: fgpu, FGPUSeconds: slots})
+		u.Add("a", time.Unix(now, 0), Used{SlotSeconds: fgpu, FGPUSeconds: fgpu})
 		moment := time.Unix(0, now)
-		tally := u.At(moment, weight)
-		tally.Hold("a", int(at), 5, time.Unix(0, at))
-		tally.Commit("c", int(now), -5, time.Duration(at))
+		tally := u.At(moment, Weights{GPU: weight})
+		tally.Hold("a", Holding{Slots: int(at), FGPU: 5}, time.Unix(0, at))
+		tally.Commit("c", Holding{Slots: int(now), FGPU: -5}, time.Duration(at))
 		for _, user := range []string{"a", "b", "c", "d"} {
 			if x := tally.Of(user); !(x >= 0) || math.IsInf(x, 0) {
 				t.Fatalf("usage of %s: %v", user, x)
@@ -259,9 +284,9 @@ func FuzzUsage(f *testing.F) {
 // kueue#6617: shares that were rounded down to 0 hid who had used more than his.
 func TestALittleUsageIsNotRoundedAway(t *testing.T) {
 	u := mustUsage(t, week)
-	u.Add("much", noon, 1e9, 0)
-	u.Add("little", noon, 1, 0)
-	tally := u.At(noon.Add(10*week), 0)
+	u.Add("much", noon, Used{SlotSeconds: 1e9})
+	u.Add("little", noon, Used{SlotSeconds: 1})
+	tally := u.At(noon.Add(10*week), Weights{})
 	if r := tally.Ratio("little"); r <= 0 || r > 1e-8 {
 		t.Errorf("the ratio of little use is %v", r)
 	}

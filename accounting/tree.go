@@ -5,8 +5,6 @@ import (
 	"math"
 	"slices"
 	"time"
-
-	"fairslice/nodes"
 )
 
 // Tree is the account tree at one moment, with what everybody has used as of then: of charges that have faded, of work that
@@ -26,13 +24,13 @@ import (
 //
 // Under a flat policy a Tree is a Tally: all users are equal, whatever accounts they were charged in.
 type Tree struct {
-	policy *Policy
-	flat   *Tally // under a flat policy; then the rest is not used
-	usage  *Usage
-	number int64
-	part   float64
-	weight float64
-	now    time.Time
+	policy  *Policy
+	flat    *Tally // under a flat policy; then the rest is not used
+	usage   *Usage
+	number  int64
+	part    float64
+	weights Weights
+	now     time.Time
 
 	// The branches are worked out anew when they are asked for, and only those that something has changed in.
 	root   *branch
@@ -65,13 +63,13 @@ type branch struct {
 	rank int     // of a user, from 1
 }
 
-// Tree begins a tree. gpuWeight is as for At; a nil policy is a flat one.
-func (u *Usage) Tree(p *Policy, now time.Time, gpuWeight float64) *Tree {
-	tally := u.At(now, gpuWeight)
+// Tree begins a tree. A nil policy is a flat one.
+func (u *Usage) Tree(p *Policy, now time.Time, w Weights) *Tree {
+	tally := u.At(now, w)
 	if p.Flat() {
 		return &Tree{policy: p, flat: tally}
 	}
-	t := &Tree{policy: p, usage: u, now: now, number: tally.number, part: tally.part, weight: tally.weight, leaves: map[Leaf]*branch{}}
+	t := &Tree{policy: p, usage: u, now: now, number: tally.number, part: tally.part, weights: tally.weights, leaves: map[Leaf]*branch{}}
 	t.plant()
 	return t
 }
@@ -105,8 +103,7 @@ func (t *Tree) plant() {
 		for _, a := range charged {
 			if used := a.ledger.at(t.number, t.part); used != (Used{}) {
 				b := t.at(Leaf{a.account, user})
-				b.faded.SlotSeconds += used.SlotSeconds
-				b.faded.FGPUSeconds += used.FGPUSeconds
+				b.faded = b.faded.plus(used)
 			}
 		}
 	}
@@ -151,22 +148,22 @@ func (t *Tree) at(l Leaf) *branch {
 
 // Hold counts work that has run since a time and still does: as if it were charged now, so undecayed. Work of the future
 // or of no time counts as 0.
-func (t *Tree) Hold(l Leaf, slots int, fgpu nodes.Amount, since time.Time) {
+func (t *Tree) Hold(l Leaf, h Holding, since time.Time) {
 	switch {
 	case t.flat != nil:
-		t.flat.Hold(l.User, slots, fgpu, since)
+		t.flat.Hold(l.User, h, since)
 	case !since.IsZero():
-		t.Commit(l, slots, fgpu, t.now.Sub(since))
+		t.Commit(l, h, t.now.Sub(since))
 	}
 }
 
 // Commit counts work as if it had run for a time and were charged now, see Tally.Commit.
-func (t *Tree) Commit(l Leaf, slots int, fgpu nodes.Amount, run time.Duration) {
+func (t *Tree) Commit(l Leaf, h Holding, run time.Duration) {
 	if t.flat != nil {
-		t.flat.Commit(l.User, slots, fgpu, run)
+		t.flat.Commit(l.User, h, run)
 		return
 	}
-	if s := work(slots, fgpu, run); s != (sum{}) {
+	if s := h.over(run); s != (sum{}) {
 		b := t.at(l)
 		b.held = b.held.plus(s)
 		t.touch(b)
@@ -190,8 +187,6 @@ func (t *Tree) Factor(l Leaf) float64 {
 	t.rank()
 	return t.factor(b)
 }
-
-func (t *Tree) weigh(u Used) float64 { return u.SlotSeconds + t.weight*u.FGPUSeconds }
 
 // rank gives all users their ranks.
 func (t *Tree) rank() {
@@ -234,7 +229,7 @@ func (t *Tree) refresh(b *branch) {
 	for _, c := range b.children {
 		c.out = b.out || c.shares == 0
 		if c.user {
-			c.used = t.weigh(c.faded) + t.weigh(c.held.used())
+			c.used = t.weights.Weigh(c.faded) + t.weights.Weigh(c.held.used())
 		} else {
 			t.refresh(c)
 		}

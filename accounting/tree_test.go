@@ -28,9 +28,9 @@ func used(t testing.TB, policy string, all map[string]float64) *Tree {
 	t.Helper()
 	u := mustUsage(t, week)
 	for at, amount := range all {
-		u.AddTo(leafOf(at), boundary, amount, 0)
+		u.AddTo(leafOf(at), boundary, Used{SlotSeconds: amount})
 	}
-	return u.Tree(mustPolicy(t, policy), boundary, 1)
+	return u.Tree(mustPolicy(t, policy), boundary, Weights{GPU: 1})
 }
 
 func leafOf(s string) Leaf {
@@ -148,12 +148,12 @@ func TestRunningWorkCountsInTheTree(t *testing.T) {
 	if before := turns(tree); before != "b/y=1 a/x=2" {
 		t.Fatal(before)
 	}
-	tree.Hold(Leaf{"b", "y"}, 1, 0, boundary.Add(-20*time.Second))
-	tree.Hold(Leaf{"b", "y"}, 1, 0, boundary.Add(time.Hour)) // a future: nothing
+	tree.Hold(Leaf{"b", "y"}, Holding{Slots: 1}, boundary.Add(-20*time.Second))
+	tree.Hold(Leaf{"b", "y"}, Holding{Slots: 1}, boundary.Add(time.Hour)) // a future: nothing
 	if got := turns(tree); got != "a/x=1 b/y=2" {
 		t.Error(got)
 	}
-	tree.Commit(Leaf{"a", "x"}, 1, 0, time.Minute)
+	tree.Commit(Leaf{"a", "x"}, Holding{Slots: 1}, time.Minute)
 	if got := turns(tree); got != "b/y=1 a/x=2" {
 		t.Error(got)
 	}
@@ -166,11 +166,11 @@ func TestAFlatTreeIsATally(t *testing.T) {
 		plain := usageOf(t, halfLife, all)
 		named, _ := NewUsage(halfLife)
 		for i, c := range all {
-			named.AddTo(Leaf{[]string{"", "a", "b"}[i%3], c.user}, c.at, c.slots, c.fgpu)
+			named.AddTo(Leaf{[]string{"", "a", "b"}[i%3], c.user}, c.at, Used{SlotSeconds: c.slots, FGPUSeconds: c.fgpu})
 		}
-		tally, tree := plain.At(noon, 3), named.Tree(nil, noon, 3)
-		tally.Hold("c", 1, 50, noon.Add(-time.Hour))
-		tree.Hold(Leaf{"x", "c"}, 1, 50, noon.Add(-time.Hour))
+		tally, tree := plain.At(noon, Weights{GPU: 3}), named.Tree(nil, noon, Weights{GPU: 3})
+		tally.Hold("c", Holding{Slots: 1, FGPU: 50}, noon.Add(-time.Hour))
+		tree.Hold(Leaf{"x", "c"}, Holding{Slots: 1, FGPU: 50}, noon.Add(-time.Hour))
 		for _, user := range []string{"a", "b", "c", "d", "e", "f"} {
 			if got, want := tree.Factor(Leaf{"any", user}), tally.Factor(user); got != want {
 				t.Fatalf("%s: %v, want %v", user, got, want)
@@ -189,11 +189,11 @@ func TestATreeIsOneOfAnyOrder(t *testing.T) {
 		one, _ := NewUsage(halfLife)
 		two, _ := NewUsage(halfLife)
 		for i := range all {
-			one.AddTo(Leaf{accounts[i], all[i].user}, all[i].at, all[i].slots, all[i].fgpu)
+			one.AddTo(Leaf{accounts[i], all[i].user}, all[i].at, Used{SlotSeconds: all[i].slots, FGPUSeconds: all[i].fgpu})
 			j := order[i]
-			two.AddTo(Leaf{accounts[j], all[j].user}, all[j].at, all[j].slots, all[j].fgpu)
+			two.AddTo(Leaf{accounts[j], all[j].user}, all[j].at, Used{SlotSeconds: all[j].slots, FGPUSeconds: all[j].fgpu})
 		}
-		s, u := one.Tree(policy, noon, 2).Standings(), two.Tree(policy, noon, 2).Standings()
+		s, u := one.Tree(policy, noon, Weights{GPU: 2}).Standings(), two.Tree(policy, noon, Weights{GPU: 2}).Standings()
 		if !slices.Equal(s, u) {
 			t.Fatalf("%v\n%v", s, u)
 		}

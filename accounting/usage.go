@@ -15,7 +15,7 @@ import (
 //
 // Time is cut into periods of one half-life. A charge made at the part p (0 to 1) of a period is worth its amount times 2^p
 // at the period's beginning, and as all charges of a period fade alike from there, their sum is all that is kept: one
-// pair of integers for each user and period.
+// three integers for each user and period.
 type Usage struct {
 	halfLife time.Duration
 	users    map[string]ledger          // in all accounts
@@ -37,20 +37,18 @@ func (u *Usage) HalfLife() time.Duration { return u.halfLife }
 // Charge adds what an attempt cost, at the time at which it ended. An attempt has one charge; who calls sees to it that
 // it is added once.
 func (u *Usage) Charge(c *queue.Charge) {
-	u.AddTo(Leaf{c.Account, c.User}, c.Ended, c.SlotSeconds(), c.FGPUSeconds())
+	u.AddTo(Leaf{c.Account, c.User}, c.Ended, Used{c.SlotSeconds(), c.FGPUSeconds(), c.GiBSeconds()})
 }
 
 // Add adds an amount charged at a time, for no account. What is negative or not a number counts as 0.
-func (u *Usage) Add(user string, at time.Time, slotSeconds, fgpuSeconds float64) {
-	u.AddTo(Leaf{"", user}, at, slotSeconds, fgpuSeconds)
-}
+func (u *Usage) Add(user string, at time.Time, x Used) { u.AddTo(Leaf{"", user}, at, x) }
 
 // AddTo adds an amount charged to a user in an account at a time. Whatever the accounts, it also counts for the user as
 // Add counts it: that is what matters while a site has none.
-func (u *Usage) AddTo(to Leaf, at time.Time, slotSeconds, fgpuSeconds float64) {
+func (u *Usage) AddTo(to Leaf, at time.Time, x Used) {
 	number, part := u.period(at)
 	worth := math.Exp2(part)
-	s := sum{count(slotSeconds * worth), count(fgpuSeconds * worth)}
+	s := sum{count(x.SlotSeconds * worth), count(x.FGPUSeconds * worth), count(x.GiBSeconds * worth)}
 	if s == (sum{}) {
 		return
 	}
@@ -74,6 +72,11 @@ type accountLedger struct {
 type Used struct {
 	SlotSeconds float64
 	FGPUSeconds float64 // fGPU × seconds
+	GiBSeconds  float64 // of the memory of hosts that was held: GiB × seconds
+}
+
+func (x Used) plus(y Used) Used {
+	return Used{x.SlotSeconds + y.SlotSeconds, x.FGPUSeconds + y.FGPUSeconds, x.GiBSeconds + y.GiBSeconds}
 }
 
 // Of is what a user's charges are worth at a time. Charges later than that, which only a clock that was set back can
@@ -104,7 +107,7 @@ func (u *Usage) period(t time.Time) (number int64, part float64) {
 	return number, float64(ns%int64(u.halfLife)) / float64(u.halfLife)
 }
 
-// unit is how finely usage is counted: so many to a slot-second or fGPU-second. A period of one user then ends at 2.8e14
+// unit is how finely usage is counted: so many to a slot-second, fGPU-second or GiB-second. A period of one user then ends at 2.8e14
 // slot-seconds, which is 10,000 nodes of 128 slots for more than a year.
 const unit = 1 << 16
 
@@ -121,9 +124,11 @@ func count(x float64) uint64 {
 }
 
 // sum is usage in units. It stops at the most that it can hold.
-type sum struct{ slots, fgpu uint64 }
+type sum struct{ slots, fgpu, memory uint64 }
 
-func (s sum) plus(t sum) sum { return sum{plus(s.slots, t.slots), plus(s.fgpu, t.fgpu)} }
+func (s sum) plus(t sum) sum {
+	return sum{plus(s.slots, t.slots), plus(s.fgpu, t.fgpu), plus(s.memory, t.memory)}
+}
 
 func plus(a, b uint64) uint64 {
 	c, over := bits.Add64(a, b, 0)
@@ -133,7 +138,9 @@ func plus(a, b uint64) uint64 {
 	return c
 }
 
-func (s sum) used() Used { return Used{float64(s.slots) / unit, float64(s.fgpu) / unit} }
+func (s sum) used() Used {
+	return Used{float64(s.slots) / unit, float64(s.fgpu) / unit, float64(s.memory) / unit}
+}
 
 // ledger is the usage of one user by periods, the oldest first, at most remembered of them.
 type ledger []entry
@@ -166,15 +173,16 @@ func (l ledger) add(number int64, s sum) ledger {
 
 // at is the ledger's worth at a part of a period.
 func (l ledger) at(number int64, part float64) Used {
-	var slots, fgpu float64
+	var slots, fgpu, memory float64
 	for _, e := range l {
 		if age := max(number-e.number, 0); age < remembered {
 			slots += float64(e.sum.slots) * fades[age]
 			fgpu += float64(e.sum.fgpu) * fades[age]
+			memory += float64(e.sum.memory) * fades[age]
 		}
 	}
 	faded := math.Exp2(-part) / unit
-	return Used{slots * faded, fgpu * faded}
+	return Used{slots * faded, fgpu * faded, memory * faded}
 }
 
 // fades is what is left after so many half-lives.

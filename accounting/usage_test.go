@@ -45,7 +45,7 @@ func TestDecay(t *testing.T) {
 		{"a thousand years", time.Second, 200 * 365 * 24 * time.Hour, 1e12, 0},
 	} {
 		u := mustUsage(t, row.halfLife)
-		u.Add("ada", noon, row.amount, row.amount/2)
+		u.Add("ada", noon, Used{SlotSeconds: row.amount, FGPUSeconds: row.amount / 2})
 		if got := u.Of("ada", noon.Add(row.age)); !near(got.SlotSeconds, row.want) || !near(got.FGPUSeconds, row.want/2) {
 			t.Errorf("%s: got %v, want %v and half of it", row.what, got, row.want)
 		}
@@ -56,10 +56,10 @@ func TestDecay(t *testing.T) {
 func TestFairShareOfSevenDaysByHand(t *testing.T) {
 	u := mustUsage(t, week)
 	day := func(d float64) time.Time { return time.Unix(0, 0).Add(time.Duration(d * float64(24*time.Hour))) }
-	u.Add("a", day(0), 1000*64, 0)
-	u.Add("b", day(3.5), 800*64, 0)
-	u.Add("a", day(7), 300*64, 0)
-	u.Add("c", day(14), 500*64, 0)
+	u.Add("a", day(0), Used{SlotSeconds: 1000 * 64})
+	u.Add("b", day(3.5), Used{SlotSeconds: 800 * 64})
+	u.Add("a", day(7), Used{SlotSeconds: 300 * 64})
+	u.Add("c", day(14), Used{SlotSeconds: 500 * 64})
 	for user, want := range map[string]float64{
 		"a": 64 * (1000.0/4 + 300.0/2),     // two weeks and one week ago
 		"b": 64 * 800 * math.Exp2(-10.5/7), // 282.84 × 64
@@ -70,7 +70,7 @@ func TestFairShareOfSevenDaysByHand(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", user, got, want)
 		}
 	}
-	tally := u.At(day(14), 0)
+	tally := u.At(day(14), Weights{})
 	for user, want := range map[string]float64{"d": 1, "b": 0.75, "a": 0.5, "c": 0.25} {
 		if got := tally.Factor(user); got != want {
 			t.Errorf("factor of %s: got %v, want %v", user, got, want)
@@ -80,8 +80,8 @@ func TestFairShareOfSevenDaysByHand(t *testing.T) {
 
 func TestReadingDecaysNothing(t *testing.T) { // openpbs#2220: decay twice
 	u, read := mustUsage(t, week), mustUsage(t, week)
-	u.Add("ada", noon, 1e6, 5)
-	read.Add("ada", noon, 1e6, 5)
+	u.Add("ada", noon, Used{SlotSeconds: 1e6, FGPUSeconds: 5})
+	read.Add("ada", noon, Used{SlotSeconds: 1e6, FGPUSeconds: 5})
 	for h := range 500 {
 		read.Of("ada", noon.Add(time.Duration(h)*time.Hour))
 	}
@@ -126,19 +126,19 @@ func TestARestartChargesNothingAgain(t *testing.T) {
 func TestOddChargesDoNoHarm(t *testing.T) { // F4: negative sums and times
 	u := mustUsage(t, week)
 	for _, x := range []float64{math.NaN(), math.Inf(-1), -1, 0, math.Copysign(0, -1), 5e-324} {
-		u.Add("ada", noon, x, x)
+		u.Add("ada", noon, Used{SlotSeconds: x, FGPUSeconds: x})
 	}
 	if len(u.users) != 0 {
 		t.Errorf("nothing was charged, and is remembered: %v", u.users)
 	}
 	for range 3 { // stops at the most, and does not begin anew
-		u.Add("bob", noon, math.Inf(1), 1e300)
+		u.Add("bob", noon, Used{SlotSeconds: math.Inf(1), FGPUSeconds: 1e300})
 	}
 	if got := u.Of("bob", noon).SlotSeconds; !(got > 1e14) || math.IsInf(got, 0) {
 		t.Errorf("endless usage became %v", got)
 	}
 	for what, at := range map[string]time.Time{"no time": {}, "before 1970": time.Unix(-5, 0), "beyond counting": time.Unix(1<<40, 0)} {
-		u.Add("eve", at, 10, 10)
+		u.Add("eve", at, Used{SlotSeconds: 10, FGPUSeconds: 10})
 		for _, now := range []time.Time{{}, noon, at, time.Unix(1<<60, 0)} {
 			if got := u.Of("eve", now).SlotSeconds; !(got >= 0 && got <= 60) {
 				t.Errorf("%s, read at %s: %v", what, now, got)
@@ -150,7 +150,7 @@ func TestOddChargesDoNoHarm(t *testing.T) { // F4: negative sums and times
 // A clock that was set back must not make a charge grow.
 func TestChargesOfTheFuture(t *testing.T) {
 	u := mustUsage(t, week)
-	u.Add("ada", noon.AddDate(50, 0, 0), 1000, 0)
+	u.Add("ada", noon.AddDate(50, 0, 0), Used{SlotSeconds: 1000})
 	if got := u.Of("ada", noon).SlotSeconds; got < 500 || got > 2000 {
 		t.Errorf("1000 slot-seconds of the future count as %v", got)
 	}

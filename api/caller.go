@@ -71,21 +71,7 @@ func (s *Server) user(ctx context.Context) (queue.Identity, error) {
 	if token == "" {
 		return queue.Identity{}, wire.Errorf(Denied, "no token was sent: set FAIRSLICE_TOKEN, or keep one in ~/.config/fairslice/token")
 	}
-	id, kind, ok := s.tokens.Lookup(token)
-	switch {
-	case !ok:
-		return queue.Identity{}, wire.Errorf(Denied, "the token is not known or has expired: ask an administrator for a new one")
-	case kind != UserToken:
-		return queue.Identity{}, wire.Errorf(Denied, "this is a node's token: commands need a user's")
-	}
-	if id.Home == "" { // the token names a user, the machine knows the rest
-		full, err := s.people.byName(id.User)
-		if err != nil {
-			return queue.Identity{}, err
-		}
-		id = full
-	}
-	return s.rights(id), nil
+	return s.Bearer(token)
 }
 
 // node says whether the caller may speak as a node, and as which: "" is any.

@@ -19,6 +19,10 @@ import (
 
 // engine is a fake: a book that tests fill, and a record of what it was told.
 type engine struct {
+	fakeArchive
+	api.Catalogue
+	api.Depot
+	api.Committer
 	mu      sync.RWMutex
 	book    queue.Book
 	tokens  map[string]queue.JobID
@@ -26,6 +30,7 @@ type engine struct {
 	control queue.Control
 	reports []queue.Report
 
+	attended map[string]int // who is connected to attempts now: "7#1"
 	reserved queue.ReservationRequest
 	policy   queue.PolicyChange
 	calls    chan string                  // "joined n1", "gone n1: why", "heartbeat n1"
@@ -35,7 +40,7 @@ type engine struct {
 
 func newEngine() *engine {
 	return &engine{book: queue.Book{Jobs: map[queue.JobID]*queue.Job{}, Nodes: map[nodes.ID]*nodes.Node{}, Queues: map[string]queue.QueueState{}},
-		tokens: map[string]queue.JobID{}, wakes: map[queue.JobID][]chan struct{}{}, calls: make(chan string, 1000), durable: func(queue.Report) error { return nil }, submit: func(queue.Submission) error { return nil }}
+		tokens: map[string]queue.JobID{}, wakes: map[queue.JobID][]chan struct{}{}, attended: map[string]int{}, calls: make(chan string, 1000), durable: func(queue.Report) error { return nil }, submit: func(queue.Submission) error { return nil }}
 }
 
 // change alters a job and wakes who watches it.
@@ -72,6 +77,10 @@ func (e *engine) Control(_ context.Context, c queue.Control) ([]queue.Outcome, e
 	e.control = c
 	return []queue.Outcome{{ID: "5", OK: true, Text: "Job <5> is being terminated"}}, nil
 }
+func (e *engine) Extend(_ context.Context, q queue.Extend) (queue.Extension, error) {
+	e.calls <- fmt.Sprintf("extend %s %s %s by %s", q.ID, q.Add, q.RunLimit, q.By.User)
+	return queue.Extension{ID: queue.ElementID{Job: 7}, Granted: true, RunLimit: time.Hour, Ends: time.Unix(7200, 0), Longest: 2 * time.Hour, Why: "why"}, nil
+}
 func (e *engine) Admin(context.Context, queue.AdminCommand) ([]queue.Outcome, error) {
 	return nil, errors.New("the secret of the database")
 }
@@ -87,7 +96,7 @@ func (e *engine) PolicyLog(_ context.Context, limit int) ([]queue.PolicyEntry, e
 	return []queue.PolicyEntry{{PolicyState: queue.PolicyState{Version: int64(limit), Text: "account lab\n", By: "root", At: time.Unix(5, 0)}, Diff: []string{"x", "y"}}}, nil
 }
 func (e *engine) Shares(_ context.Context, compare []string) (accounting.Shares, error) {
-	return accounting.Shares{At: time.Unix(5, 0), HalfLife: time.Hour, GPUWeight: 8, Ordered: true, Why: compare,
+	return accounting.Shares{At: time.Unix(5, 0), HalfLife: time.Hour, Weights: accounting.Weights{GPU: 8, Memory: 0.25}, Ordered: true, Why: compare,
 		Tree: []accounting.Standing{{Account: "root", Shares: 1}, {Account: "lab", User: "ada", Depth: 1, Shares: 3, Share: .75, Usage: .5, Used: 7,
 			LevelFairShare: math.Inf(1), Rank: 2, Factor: .25}}}, nil
 }
@@ -146,5 +155,15 @@ func (e *engine) NodeReport(_ context.Context, _ nodes.ID, r queue.Report) error
 	defer e.mu.Unlock()
 	e.reports = append(e.reports, r)
 	return nil
+}
+func (e *engine) Attended(id queue.ElementID, attempt int) func() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.attended[fmt.Sprintf("%s#%d", id, attempt)]++
+	return func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.attended[fmt.Sprintf("%s#%d", id, attempt)]--
+	}
 }
 func (e *engine) NodeHeartbeat(id nodes.ID, _ queue.Heartbeat) { e.calls <- "heartbeat " + string(id) }

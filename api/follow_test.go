@@ -29,9 +29,9 @@ func TestPeekReadsThroughTheNode(t *testing.T) {
 			return
 		}
 		for i := range 300 { // more than the windows of the way hold
-			_ = p.SendData([]byte(strings.Repeat(fmt.Sprint(i%10), 10_000)))
+			_ = p.Send(queue.PipeOutput{Data: []byte(strings.Repeat(fmt.Sprint(i%10), 10_000))})
 		}
-		_ = p.SendErr([]byte("oops"))
+		_ = p.Send(queue.PipeOutput{Err: []byte("oops")})
 	}
 	s.node(s.unix(), a)
 	u := s.users(s.unix())
@@ -68,7 +68,7 @@ func TestASessionIsTiedFromItsFirstByteToItsLastState(t *testing.T) {
 			return
 		default:
 		}
-		_ = p.SendData([]byte("hello "))
+		_ = p.Send(queue.PipeOutput{Data: []byte("hello ")})
 		for {
 			f, err := p.Recv()
 			if err != nil {
@@ -79,7 +79,7 @@ func TestASessionIsTiedFromItsFirstByteToItsLastState(t *testing.T) {
 				break
 			}
 		}
-		_ = p.SendData([]byte("bye"))
+		_ = p.Send(queue.PipeOutput{Data: []byte("bye")})
 		s.engine.change(1, func(j *queue.Job) {
 			j.Elements[0].State, j.Elements[0].Result = queue.Exit, &queue.Result{Status: 2 << 8}
 		})
@@ -153,7 +153,7 @@ func TestANodeSeesThatTheTerminalHasGone(t *testing.T) {
 	a := newAgent("n1")
 	ends := make(chan error, 1)
 	a.pipe = func(_ queue.PipeOrder, p queue.Pipe) {
-		_ = p.SendData([]byte("$ "))
+		_ = p.Send(queue.PipeOutput{Data: []byte("$ ")})
 		_, err := p.Recv()
 		ends <- err
 	}

@@ -33,6 +33,9 @@ type Hub struct {
 	cfg HubConfig
 	log *slog.Logger
 
+	// Files are the images that nodes may fetch; nil for none. Set it before the first connection.
+	Files ImageFiles
+
 	// Set by New, before any connection.
 	members  Members
 	stopping <-chan struct{}
@@ -101,6 +104,31 @@ func (h *Hub) Signs() map[nodes.ID]Sign {
 	for id, l := range h.links {
 		if l.ready.Load() {
 			out[id] = Sign{*l.beat.Load(), l.version}
+		}
+	}
+	return out
+}
+
+// fetchKey is an attempt whose image is on its way.
+type fetchKey struct {
+	id      queue.ElementID
+	attempt int
+}
+
+// fetches is how far the images of attempts are, as their nodes have said last; nil for none.
+func (h *Hub) fetches() map[fetchKey]*pb.ImageFetch {
+	var out map[fetchKey]*pb.ImageFetch
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for id, l := range h.links {
+		if !l.ready.Load() {
+			continue
+		}
+		for _, f := range l.beat.Load().Fetches {
+			if out == nil {
+				out = map[fetchKey]*pb.ImageFetch{}
+			}
+			out[fetchKey{f.ID, f.Attempt}] = &pb.ImageFetch{Node: string(id), Done: f.Done, Total: f.Total}
 		}
 	}
 	return out

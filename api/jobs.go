@@ -26,7 +26,7 @@ func (u *users) Jobs(ctx context.Context, req *connect.Request[pb.JobsRequest], 
 	}
 	_, done := u.streaming(ctx)
 	defer done()
-	r := newRows(u.engine.Describe(), req.Msg.GetReasons())
+	r := u.newRows(req.Msg.GetReasons())
 	var ids []queue.ElementID
 	page := &pb.JobsResponse{}
 	u.engine.View(func(v queue.View) {
@@ -65,7 +65,7 @@ func (u *users) Why(ctx context.Context, req *connect.Request[pb.WhyRequest]) (*
 	if len(sel.IDs) == 0 && sel.Scope == queue.ScopeDefault {
 		sel.Scope = queue.ScopePending
 	}
-	r := newRows(u.engine.Describe(), true)
+	r := u.newRows(true)
 	out := &pb.WhyResponse{}
 	var ids []queue.ElementID
 	u.engine.View(func(v queue.View) {
@@ -113,9 +113,12 @@ func jobsOf(found []Found) []queue.ElementID {
 type rows struct {
 	priority map[string]int
 	reasons  bool
+	fetches  map[fetchKey]*pb.ImageFetch // of images that are on their way
 }
 
-func newRows(c Cluster, reasons bool) rows { return rows{priorities(c), reasons} }
+func (s *Server) newRows(reasons bool) rows {
+	return rows{priorities(s.engine.Describe()), reasons, s.hub.fetches()}
+}
 
 func (r rows) page(v queue.View, ids []queue.ElementID, arrays bool) []*pb.Job {
 	out := make([]*pb.Job, 0, len(ids))
@@ -164,6 +167,9 @@ func (r rows) each(v queue.View, ids []queue.ElementID, f func(j *queue.Job, ind
 
 func (r rows) row(v queue.View, j *queue.Job, e *queue.Element, spec *pb.Spec) *pb.Job {
 	p := wire.FromElement(j, e, spec, r.priority[j.Queue])
+	if e.Attempt != nil && len(r.fetches) > 0 {
+		p.Fetch = r.fetches[fetchKey{j.ElementID(e.Index), e.Attempt.Number}]
+	}
 	if r.reasons && e.State.Pending() {
 		reasons, expected := v.Why(j, e)
 		for _, reason := range reasons {

@@ -56,6 +56,13 @@ func (h *Hub) Pipe(ctx context.Context, node nodes.ID, o queue.PipeOrder) (*Pipe
 	defer timeout.Stop()
 	select {
 	case p := <-w.arrived:
+		if o.Kind != "peek" { // to look at output is no use of a session
+			left := h.members.Attended(o.ID, o.Attempt)
+			go func() { // until the pipe is closed
+				<-p.done
+				left()
+			}()
+		}
 		return p, nil
 	case <-timeout.C:
 		return nil, wire.Errorf(Unavailable, "node %s did not open a stream to job %s in %s", node, o.ID, h.cfg.PipeTimeout)

@@ -24,7 +24,8 @@ type Reporter interface {
 	Finished(ctx context.Context, q *reports.FinishedQuery, fn func(*reports.Finished) error) error
 }
 
-// Report gives administrators what they ask for. Others see their own jobs; whose a node's time is, is not theirs to know.
+// Report gives administrators what they ask for. Others see their own jobs, and the utilisation of the site, which is nobody's;
+// whose a node's time is, is not theirs to know.
 func (u *users) Report(ctx context.Context, req *connect.Request[pb.ReportRequest]) (*connect.Response[pb.ReportResponse], error) {
 	by, err := u.user(ctx)
 	if err != nil {
@@ -33,7 +34,7 @@ func (u *users) Report(ctx context.Context, req *connect.Request[pb.ReportReques
 	m := req.Msg
 	q := reports.Query{Kind: reports.Kind(m.Kind), By: reports.By(m.By), Limit: int(m.Limit),
 		Filter: reports.Filter{User: m.User, Account: m.Account, Queue: m.Queue, Project: m.Project, Host: m.Host}}
-	if !by.Admin {
+	if !by.Admin && q.Kind != reports.Utilisation {
 		switch {
 		case q.Filter.User == "":
 			q.Filter.User = by.User
@@ -81,10 +82,16 @@ func (u *users) Finished(ctx context.Context, req *connect.Request[pb.FinishedRe
 		if err != nil {
 			return err
 		}
-		return stream.Send(&pb.FinishedResponse{Summary: wire.FromSummary(&sum), Caller: by.User})
+		archived, err := u.archivedFinished(ctx, q, sum.Done+sum.Failed > 0)
+		if err != nil {
+			return err
+		}
+		return stream.Send(&pb.FinishedResponse{Summary: wire.FromSummary(&sum), Caller: by.User, Archived: archived})
 	}
 	page := &pb.FinishedResponse{Caller: by.User}
+	found := false
 	err = u.engine.Finished(ctx, q, func(f *reports.Finished) error {
+		found = true
 		page.Jobs = append(page.Jobs, wire.FromFinished(f))
 		if len(page.Jobs) < pageRows {
 			return nil
@@ -94,6 +101,9 @@ func (u *users) Finished(ctx context.Context, req *connect.Request[pb.FinishedRe
 		return stream.Send(full)
 	})
 	if err != nil {
+		return err
+	}
+	if page.Archived, err = u.archivedFinished(ctx, q, found); err != nil {
 		return err
 	}
 	return stream.Send(page)

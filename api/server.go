@@ -21,6 +21,8 @@ import (
 type Config struct {
 	Admins []string         // users who may act on others' jobs, beside root and the daemon's own user
 	Now    func() time.Time // nil: time.Now
+	Apps   AppSite          // nil: no apps
+	Web    string           // address of the web page, as in https://batch.example.org, without a slash; "" for none
 }
 
 // Bounds of what a caller can make the server hold or wait for.
@@ -33,6 +35,9 @@ const (
 	idleTimeout   = 5 * time.Minute
 	pingAfter     = 30 * time.Second // of silence on an HTTP/2 connection
 	pingTimeout   = 15 * time.Second
+	// What a stream's reader has not taken is held here. A stream that nobody reads must not use up the connection of the others.
+	streamWindow     = 256 << 10
+	connectionWindow = 128 << 20
 )
 
 // Server serves both services. Make it with New, give it listeners with Serve and ServeTLS (each in a
@@ -43,6 +48,7 @@ type Server struct {
 	hub    *Hub
 	tokens Tokens
 	people *people
+	logins logins
 	log    *slog.Logger
 	http   *http.Server
 
@@ -67,7 +73,8 @@ func New(cfg Config, engine Engine, hub *Hub, tokens Tokens, log *slog.Logger) *
 	s.http = &http.Server{
 		Handler: s.Handler(), Protocols: protocols, ConnContext: connContext,
 		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
-		HTTP2:    &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout, MaxConcurrentStreams: 1000},
+		HTTP2: &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout, MaxConcurrentStreams: 1000,
+			MaxReceiveBufferPerStream: streamWindow, MaxReceiveBufferPerConnection: connectionWindow},
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // what clients do wrong is not the site's business
 	}
 	return s
@@ -85,6 +92,7 @@ func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle(pbconnect.NewUsersHandler(&users{s}, options...))
 	mux.Handle(pbconnect.NewNodesHandler(nodeService{s.hub}, options...))
+	mux.Handle(pbconnect.NewImagesHandler(imageService{s}, options...))
 	return admit(mux)
 }
 
@@ -154,9 +162,10 @@ func until(ctx context.Context, stop <-chan struct{}) (context.Context, context.
 
 var errStopping = wire.Errorf(Unavailable, "the batch daemon is stopping")
 
-// bidi are the calls whose body is a conversation: no deadline, no size.
+// bidi are the calls whose body is a conversation, or a file: no deadline, no size.
 var bidi = map[string]bool{
-	pbconnect.NodesConnectProcedure: true, pbconnect.NodesPipeProcedure: true, pbconnect.UsersAttachProcedure: true,
+	pbconnect.NodesConnectProcedure: true, pbconnect.NodesPipeProcedure: true, pbconnect.UsersAttachProcedure: true, pbconnect.UsersRestoreProcedure: true, pbconnect.UsersExecProcedure: true,
+	pbconnect.ImagesUploadImageProcedure: true,
 }
 
 // admit bounds a request before anything reads it, and keeps for the handlers what Connect hides: the

@@ -31,6 +31,8 @@ const (
 type Commands interface {
 	Submit(ctx context.Context, s queue.Submission) (queue.Accepted, error)
 	Control(ctx context.Context, c queue.Control) ([]queue.Outcome, error)
+	// Extend lets a running element run longer; that it may not is an answer.
+	Extend(ctx context.Context, q queue.Extend) (queue.Extension, error)
 	Admin(ctx context.Context, a queue.AdminCommand) ([]queue.Outcome, error)
 	// AddReservation returns the new reservation's ID.
 	AddReservation(ctx context.Context, q queue.ReservationRequest) (id string, err error)
@@ -52,6 +54,8 @@ type Reader interface {
 	PolicyLog(ctx context.Context, limit int) ([]queue.PolicyEntry, error)
 	// Shares is the fair-share tree; with two to compare also why one stands before the other.
 	Shares(ctx context.Context, compare []string) (accounting.Shares, error)
+	// Budgets are those over an account, or all that by may see with "".
+	Budgets(ctx context.Context, account string, by queue.Identity) (accounting.BudgetList, error)
 	// Describe gives the cluster's configuration. The caller must not change the result.
 	Describe() Cluster
 }
@@ -67,6 +71,8 @@ type Members interface {
 	// means "need not be repeated", also for a report that changes nothing.
 	NodeReport(ctx context.Context, id nodes.ID, r queue.Report) error
 	NodeHeartbeat(id nodes.ID, h queue.Heartbeat)
+	// Attended says that somebody is connected to an attempt until left is called, once.
+	Attended(id queue.ElementID, attempt int) (left func())
 }
 
 // Engine is all that the server needs behind it.
@@ -75,6 +81,10 @@ type Engine interface {
 	Reader
 	Members
 	Reporter
+	Archivist
+	Catalogue
+	Depot
+	Committer
 }
 
 // Found is one element that a Selection names.

@@ -149,12 +149,17 @@ func (u *users) History(ctx context.Context, req *connect.Request[pb.HistoryRequ
 	}
 	ctx, done := u.streaming(ctx)
 	defer done()
-	jobs, notFound, err := u.engine.History(ctx, wire.ToSelection(req.Msg.GetSelect()), by)
+	sel := wire.ToSelection(req.Msg.GetSelect())
+	jobs, notFound, err := u.engine.History(ctx, sel, by)
+	if err != nil {
+		return err
+	}
+	archived, err := u.archivedHistory(ctx, sel, jobs)
 	if err != nil {
 		return err
 	}
 	priority := priorities(u.engine.Describe())
-	page := &pb.HistoryResponse{NotFound: notFound}
+	page := &pb.HistoryResponse{NotFound: notFound, Archived: archived}
 	held := 0
 	for _, h := range jobs {
 		row := historyRow(h.Job, priority[h.Job.Queue])

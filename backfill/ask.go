@@ -101,5 +101,5 @@ func (p *Planner) waitingOf(id queue.JobID) *item {
 // standing is the place of an item in an order that changes with time.
 func (p *Planner) standing(i *item) place {
 	f := p.asked(i)
-	return place{key: p.policy.Order.key(&f, p.now), position: i.pending.Position, id: i.id(), priority: int32(i.pending.Shape.Priority)}
+	return place{key: p.policy.Order.key(&f, p.now), position: i.pending.Position, id: i.id(), priority: int64(i.pending.Shape.Priority)}
 }

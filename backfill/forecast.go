@@ -129,7 +129,7 @@ func (p *Planner) Snapshot() *Snapshot {
 		out := make([]*Limit, len(list))
 		for i, l := range list {
 			if limits[l] == nil {
-				limits[l] = &Limit{Max: l.Max, Of: l.Of, Name: l.Name}
+				limits[l] = l.clone()
 			}
 			out[i] = limits[l]
 		}

@@ -14,6 +14,9 @@ type Limit struct {
 	// Name is how reasons call the limit; "" for "A limit of 8".
 	Name string
 
+	budget  bool // see Allow: what follows, but for promised, is not used then
+	allowed []allowance
+
 	used     int
 	running  map[*running]struct{}
 	promised []*promise // promised starts under this limit
@@ -22,12 +25,14 @@ type Limit struct {
 // Measure is what a limit counts.
 type Measure uint8
 
-// The measures. Memory (bytes) and fGPU are those of allocations: before one is found, the least that it can be counts.
+// The measures. Memory (bytes), fGPU and whole GPUs (in hundredths, as fGPU) are those of allocations: before one is found, the
+// least that it can be counts.
 const (
 	OfSlots Measure = iota
 	OfElements
 	OfMemory
 	OfFGPU
+	OfGPUs
 )
 
 // Sum is how much of it an allocation holds; an element holds one element.
@@ -44,6 +49,8 @@ func (m Measure) Sum(alloc []nodes.Allocation) int {
 			n += int(a.Memory)
 		case OfFGPU:
 			n += int(a.FGPU())
+		case OfGPUs:
+			n += 100 * a.WholeGPUs()
 		}
 	}
 	return n
@@ -54,7 +61,7 @@ func (m Measure) Words(n int) string {
 	switch m {
 	case OfMemory:
 		return queue.FormatMemory(int64(n))
-	case OfFGPU:
+	case OfFGPU, OfGPUs:
 		return nodes.Amount(n).String()
 	}
 	return fmt.Sprint(n)
@@ -83,6 +90,8 @@ func (m Measure) Least(s *queue.Shape, whole nodes.Amount) int {
 			return hosts * g.Whole * int(whole)
 		}
 		return hosts * int(g.Amount)
+	case OfGPUs:
+		return hosts * s.Host.GPU.Whole * 100
 	}
 	return 1
 }
@@ -145,7 +154,11 @@ func (p *Planner) left(l *Limit, except *promise, from, to instant) int {
 // withinLimits says whether one more element of g may run from..to.
 func (p *Planner) withinLimits(g *group, from, to instant) bool {
 	for _, l := range g.limits {
-		if p.left(l, g.promise, from, to) < p.least(l, g.class) {
+		if l.budget {
+			if !p.affords(l, g.promise, p.least(l, g.class), from, p.until(g, from)) {
+				return false
+			}
+		} else if p.left(l, g.promise, from, to) < p.least(l, g.class) {
 			return false
 		}
 	}
@@ -161,7 +174,12 @@ func (p *Planner) mayStart(g *group) bool {
 // Where they do not, the element is not promised that start either: in a later plan it is, if others then hold that place.
 func (p *Planner) admits(g *group, alloc []nodes.Allocation) bool {
 	for _, l := range g.limits {
-		if l.Of == OfMemory || l.Of == OfFGPU {
+		if l.budget {
+			if !p.affords(l, g.promise, l.Of.Sum(alloc), p.now, p.until(g, p.now)) {
+				g.over = p.plans
+				return false
+			}
+		} else if l.Of == OfMemory || l.Of == OfFGPU {
 			if l.Of.Sum(alloc) > p.left(l, g.promise, p.now, p.now.plus(g.class.length)) {
 				g.over = p.plans
 				return false
@@ -174,6 +192,12 @@ func (p *Planner) admits(g *group, alloc []nodes.Allocation) bool {
 // keptOut is why a limit keeps out an element of g now; ok is false when none does.
 func (p *Planner) keptOut(g *group) (why queue.Reason, ok bool) {
 	for _, l := range g.limits {
+		if l.budget {
+			if !p.affords(l, g.promise, p.least(l, g.class), p.now, p.until(g, p.now)) {
+				return l.unaffordable(), true
+			}
+			continue
+		}
 		if p.left(l, g.promise, p.now, p.now.plus(g.class.length)) >= p.least(l, g.class) {
 			continue
 		}
@@ -185,6 +209,9 @@ func (p *Planner) keptOut(g *group) (why queue.Reason, ok bool) {
 	}
 	if g.over != 0 && g.over == p.plans {
 		for _, l := range g.limits {
+			if l.budget {
+				return queue.Reason{Kind: queue.ReasonBudget, Text: l.Name + ": where it fits it would take more than is left"}, true
+			}
 			if l.Name != "" && (l.Of == OfMemory || l.Of == OfFGPU) {
 				return queue.Reason{Kind: queue.ReasonLimit, Text: fmt.Sprintf("%s: %s in use, and where it fits it would take more than is left", l.Name, l.Of.Words(l.used))}, true
 			}
@@ -196,6 +223,9 @@ func (p *Planner) keptOut(g *group) (why queue.Reason, ok bool) {
 // count counts r under its limits, or no more.
 func (r *running) count(sign int) {
 	for _, l := range r.limits {
+		if l.budget {
+			continue // Allow says what is left
+		}
 		l.used += sign * l.Of.Sum(r.alloc)
 		if sign < 0 {
 			delete(l.running, r)

@@ -277,7 +277,9 @@ func (p *Planner) start(plan *Plan, g *group) bool {
 	i := g.head()
 	id := i.id()
 	p.waiting -= work(c.shape, 1)
-	p.begin(Running{ID: id, Alloc: alloc, Window: c.shape.Reservation, User: g.user, Limits: g.limits}, p.endOf(c))
+	r := Running{ID: id, Alloc: alloc, Window: c.shape.Reservation, User: g.user, Limits: g.limits}
+	p.begin(r, p.endOf(c))
+	p.spend(g, &r, p.endOf(c))
 	p.served(g, alloc)
 	plan.Starts = append(plan.Starts, Start{ID: id, Shape: c.shape, Alloc: alloc, Ends: p.told(c)})
 	if pr := g.promise; pr != nil {

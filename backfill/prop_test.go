@@ -261,8 +261,33 @@ func (c *cluster) disturb() bool {
 	case 2:
 		c.share[rapid.SampledFrom([]string{"ann", "bob"}).Draw(c.t, "whose")] = rapid.Float64Range(0, 1).Draw(c.t, "share")
 		return true
+	case 3, 4: // something that runs is let run longer, as far as it may
+		c.extend()
 	}
 	return false
+}
+
+// extend lets something run longer, up to where it may. No promise is void by it.
+func (c *cluster) extend() {
+	running := slices.SortedFunc(maps.Keys(c.ends), compareIDs)
+	if len(running) == 0 {
+		return
+	}
+	id := rapid.SampledFrom(running).Draw(c.t, "extended")
+	r := c.p.running[id]
+	x := c.p.MayExtend(id, time.Time{}, true)
+	if x.Why == AnUnknown || !x.Until.IsZero() && !x.Until.After(r.ends.time(time.UTC)) {
+		return
+	}
+	ends := r.ends.time(time.UTC).Add(time.Duration(rapid.IntRange(1, 300).Draw(c.t, "longer")) * time.Minute)
+	if !x.Until.IsZero() && ends.After(x.Until) {
+		ends = x.Until // as long as it may
+	}
+	if !c.p.MayExtend(id, ends, true).OK {
+		c.t.Fatalf("%s may run until %s, and not until %s", id, x.Until.Sub(noon), ends.Sub(noon))
+	}
+	c.p.Extend(id, ends)
+	c.ends[id] = ends
 }
 
 // Over many cycles: what starts fits (invariant 1); whatever a planner remembers, it plans as from nothing (5); a promised

@@ -127,7 +127,7 @@ type entry struct {
 	group    *group // nil for one that is free
 	class    *class
 	version  uint32 // counts the groups and heads that were here
-	priority int32
+	priority int64
 	position int64
 	id       queue.ElementID
 }
@@ -137,7 +137,7 @@ type place struct {
 	key      float64
 	position int64
 	id       queue.ElementID
-	priority int32
+	priority int64
 	version  uint32
 	at       int32 // in entries
 	class    *class
@@ -187,7 +187,7 @@ func (s *heaped) findFirst() {
 func (s *heaped) applyMoves() {
 	type whose struct {
 		user     *user
-		priority int32
+		priority int64
 	}
 	type bounds struct{ least, most float64 }
 	all := map[whose]bounds{}
@@ -249,7 +249,7 @@ func (s *heaped) insert(g *group) {
 	g.slot[s.which] = at
 	head := g.items[0]
 	e := &s.entries[at]
-	*e = entry{group: g, class: g.class, moved: head.pending.Moved, version: e.version + 1, priority: int32(head.pending.Shape.Priority), position: head.pending.Position, id: head.id()}
+	*e = entry{group: g, class: g.class, moved: head.pending.Moved, version: e.version + 1, priority: int64(head.pending.Shape.Priority), position: head.pending.Position, id: head.id()}
 	e.facts = s.p.factsOf(head)
 	if s.p.planning {
 		s.push(place{s.order.key(&e.facts, s.p.now), e.position, e.id, e.priority, e.version, at, e.class})

@@ -31,13 +31,18 @@ type Config struct {
 	TerminateInterval time.Duration `toml:"terminate_interval"`
 	JobReport         bool          `toml:"job_report"`
 
-	GPU       GPU        `toml:"gpu"`
-	Container Container  `toml:"container"`
-	Queues    []Queue    `toml:"queue"` // never empty
-	Images    []Image    `toml:"image"`
-	Resources []Resource `toml:"resource"`
-	Scheduler Scheduler  `toml:"scheduler"`
-	Node      Node       `toml:"node"`
+	GPU        GPU        `toml:"gpu"`
+	Container  Container  `toml:"container"`
+	Queues     []Queue    `toml:"queue"` // never empty
+	Images     []Image    `toml:"image"`
+	Catalogue  Catalogue  `toml:"images"`
+	Session    Session    `toml:"session"`
+	Resources  []Resource `toml:"resource"`
+	Scheduler  Scheduler  `toml:"scheduler"`
+	Accounting Accounting `toml:"accounting"`
+	Web        Web        `toml:"web"`
+	Apps       []App      `toml:"app"`
+	Node       Node       `toml:"node"`
 }
 
 // Amount is a quantity of GPU in 1/100 fGPU, the same number as a nodes.Amount.
@@ -78,6 +83,12 @@ type Queue struct {
 	Container       string        `toml:"container"` // required, allowed, never; [container] default when left out
 	Image           string        `toml:"image"`
 	Unfenced        string        `toml:"unfenced"` // refuse, watchdog
+	Writable        bool          `toml:"writable"`
+	OverlaySize     int64         `toml:"overlay_size" as:"size"` // bytes
+	IdleAfter       time.Duration `toml:"idle_after"`             // without use, a session is warned; 0 for never
+	IdleWarn        time.Duration `toml:"idle_warn"`              // after the warning, it is ended
+	IdleGPUBelow    int           `toml:"idle_gpu_below"`         // percent of its share
+	IdleCPUBelow    int           `toml:"idle_cpu_below"`         // percent of its slots
 }
 
 // Image is one [[image]].
@@ -107,10 +118,11 @@ type Node struct {
 	NVMLLibrary   string        `toml:"nvml_library"`
 	Metrics       string        `toml:"metrics"` // host:port, "" for none
 	CgroupParent  string        `toml:"cgroup_parent"`
-	GPUMode       string        `toml:"gpu_mode"`             // auto, mig, mps, shim, count
-	GPUShare      string        `toml:"gpu_share"`            // hard, burst
-	DCGMDir       string        `toml:"dcgm_job_mapping_dir"` // "" for none
-	Type          string        `toml:"type"`                 // "" for the machine's own
+	GPUMode       string        `toml:"gpu_mode"`                   // auto, mig, mps, shim, count
+	GPUShare      string        `toml:"gpu_share"`                  // hard, burst
+	DCGMDir       string        `toml:"dcgm_job_mapping_dir"`       // "" for none
+	ImageCache    int64         `toml:"image_cache" as:"size or 0"` // bytes of images kept, 0 for no limit
+	Type          string        `toml:"type"`                       // "" for the machine's own
 	Reconnect     time.Duration `toml:"reconnect"`
 }
 
@@ -140,6 +152,7 @@ func base() *Config {
 		GPU:               GPU{PerGPU: 100},
 		Container:         Container{Default: "allowed", BindHome: true, BindCWD: true},
 		Scheduler:         newScheduler(),
+		Catalogue:         newCatalogue(),
 		Node: Node{
 			MemoryReserve: 1 << 30,
 			StateDir:      "/var/lib/fairslice-node",
@@ -147,6 +160,7 @@ func base() *Config {
 			CgroupParent:  "fairslice",
 			GPUMode:       "auto",
 			GPUShare:      "hard",
+			ImageCache:    200 << 30,
 			Reconnect:     10 * time.Second,
 		},
 	}
@@ -154,7 +168,8 @@ func base() *Config {
 
 // newQueue is a [[queue]] with nothing in it.
 func newQueue() Queue {
-	return Queue{Priority: 30, Exclusive: true, Interactive: true, Unfenced: "refuse"}
+	return Queue{Priority: 30, Exclusive: true, Interactive: true, Unfenced: "refuse", OverlaySize: 10 << 30,
+		IdleWarn: 10 * time.Minute, IdleGPUBelow: 5, IdleCPUBelow: 5}
 }
 
 // complete fills in what follows from other keys where the file left it out. An empty default_queue, policy or
@@ -166,6 +181,9 @@ func (c *Config) complete(defaultQueueGiven, policyGiven, batchdGiven bool) {
 		// A plan is worth as much as its estimates, so jobs that say nothing are not left without a limit.
 		q.DefaultRunLimit = 24 * time.Hour
 		c.Queues = []Queue{q}
+	}
+	if len(c.Apps) == 0 {
+		c.Apps = defaultApps()
 	}
 	for i := range c.Queues {
 		if c.Queues[i].Container == "" {

@@ -101,6 +101,14 @@ func (d *decoder) value(p path, i *item, v reflect.Value, as string) {
 		}
 	case *Amount:
 		d.amount(p, i, into)
+	case *Months:
+		if d.want(p, i, strings.TrimPrefix(wantMonths, "want "), unstable.String) {
+			n, err := parseMonths(i.text)
+			if err != nil {
+				d.r.say(p, "%v", err)
+			}
+			*into = n
+		}
 	case *time.Duration:
 		d.duration(p, i, into, as)
 	case *[]string:
@@ -120,6 +128,8 @@ func (d *decoder) value(p path, i *item, v reflect.Value, as string) {
 		})
 	case *[]Queue:
 		tables(d, p, i, into, newQueue)
+	case *[]App:
+		tables(d, p, i, into, newApp)
 	case *[]Image:
 		tables(d, p, i, into, func() Image { return Image{} })
 	case *[]Resource:

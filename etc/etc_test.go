@@ -62,6 +62,7 @@ nodes = { n1 = 0, n2 = 5 }
 [scheduler]
 protected = 5
 gpu_weight = 1_000.5
+memory_weight = 0.25
 half_life = "24h"
 predict = true
 weights = { fairshare = 2, age = 0.5e1, size = 0.0 }
@@ -102,6 +103,7 @@ memory = "2T"
 		{"protected jobs without a policy", c.Scheduler.Policy, "protected"},
 		{"how many", c.Scheduler.Protected, 5},
 		{"a weight with a fraction", c.Scheduler.GPUWeight, GPUWeight(1000.5)},
+		{"a weight of memory", c.Scheduler.MemoryWeight, 0.25},
 		{"weights", c.Scheduler.Weights, Weights{FairShare: 2, Age: 5}},
 		{"the order that weights are of", c.Scheduler.Order, "default"},
 		{"a half-life", c.Scheduler.HalfLife, 24 * time.Hour},
@@ -139,7 +141,7 @@ hosts = ["a", 5,
   "a"]
 `))
 	want := `fairslice.toml:1:1: cluster: want 1 to 128 letters, digits and . _ - @ +, first a letter, a digit or _; got "a b"
-fairslice.toml:2:1: clustr: unknown key; did you mean cluster?; allowed here: cluster, log_level, state_dir, socket, listen, tls_names, metrics, database_url, postgres_bin, postgres_user, admins, default_queue, default_project, time_zone, clean_period, max_job_array_size, unit_for_limits, heartbeat, node_timeout, terminate_interval, job_report, gpu, container, queue, image, resource, scheduler, node
+fairslice.toml:2:1: clustr: unknown key; did you mean cluster?; allowed here: cluster, log_level, state_dir, socket, listen, tls_names, metrics, database_url, postgres_bin, postgres_user, admins, default_queue, default_project, time_zone, clean_period, max_job_array_size, unit_for_limits, heartbeat, node_timeout, terminate_interval, job_report, gpu, container, queue, image, images, session, resource, scheduler, accounting, web, app, node
 fairslice.toml:3:1: default_queue: no [[queue]] is named "none"; there are: long, long
 fairslice.toml:5:1: node_timeout: want a duration with its units, such as "90s" or "1h30m"; got 30
 fairslice.toml:8:1: gpu.fgpu_per_gpu: want a number of fGPU above 0 with at most two decimals, such as 2 or 0.25; got "0.125"

@@ -14,7 +14,8 @@ type Scheduler struct {
 	Predict      bool          `toml:"predict"`
 	HalfLife     time.Duration `toml:"half_life"`
 	GPUWeight    GPUWeight     `toml:"gpu_weight"`
-	Placement    string        `toml:"placement"` // fragmentation, best-fit, packing
+	MemoryWeight float64       `toml:"memory_weight"` // slots that one GiB of a host's memory counts as
+	Placement    string        `toml:"placement"`     // fragmentation, best-fit, packing
 	MaxStarts    int           `toml:"max_starts"`
 	MaxForecasts int           `toml:"max_forecasts"`
 }
@@ -33,7 +34,7 @@ type GPUWeight float64
 // AutoGPUWeight stands for "auto": what accounting.GPUWeight makes of the nodes.
 const AutoGPUWeight GPUWeight = -1
 
-// maxWeight bounds what weighs something; accounting.MaxGPUWeight is the same.
+// maxWeight bounds what weighs something; accounting.MaxWeight is the same.
 const maxWeight = 1_000_000
 
 var (
@@ -80,6 +81,7 @@ func (v *checker) scheduler(s *Scheduler, weightsGiven bool) {
 	if s.GPUWeight != AutoGPUWeight {
 		v.weight(at("gpu_weight"), float64(s.GPUWeight))
 	}
+	v.weight(at("memory_weight"), s.MemoryWeight)
 	v.oneOf(at("placement"), s.Placement, placementWords...)
 	v.between(at("max_starts"), s.MaxStarts, 1, 1_000_000)
 	v.between(at("max_forecasts"), s.MaxForecasts, 1, 1_000_000)

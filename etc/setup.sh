@@ -67,6 +67,7 @@ make|has make|make|make
 mksquashfs|has mksquashfs|squashfs-tools|squashfs-tools
 squashfuse|has_squashfuse|squashfuse|squashfuse
 fuse-overlayfs|has fuse-overlayfs|fuse-overlayfs|fuse-overlayfs
+fuse2fs (bsub -writable)|has fuse2fs|fuse2fs|fuse2fs
 newuidmap|has newuidmap|uidmap|shadow-utils
 static busybox (sample image)|has_static_busybox|busybox-static|busybox
 Apptainer|has_apptainer|apptainer|apptainer'
@@ -131,7 +132,7 @@ for m in "${missing[@]}"; do say "missing: $m"; done
 if [[ $family == unknown ]]; then
     die "this distribution (${PRETTY_NAME-unknown}) is not one this script knows. Install by hand:
   PostgreSQL 13 or later (initdb, postgres, psql), Apptainer 1.2 or later, squashfs-tools, squashfuse,
-  fuse-overlayfs, newuidmap (uidmap or shadow-utils), gcc, make, a static busybox; make /dev/fuse mode 0666.
+  fuse-overlayfs, fuse2fs, newuidmap (uidmap or shadow-utils), gcc, make, a static busybox; make /dev/fuse mode 0666.
 Then run: etc/setup.sh --check"
 fi
 

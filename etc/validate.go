@@ -20,9 +20,14 @@ func validate(r *report, c *Config) {
 	v.container(c)
 	v.queues(c)
 	v.images(c)
+	v.catalogue(&c.Catalogue)
+	v.session(&c.Session)
 	v.resources(c)
 	_, weights := r.find(path{"scheduler", "weights"})
 	v.scheduler(&c.Scheduler, weights)
+	v.accounting(&c.Accounting)
+	v.web(&c.Web)
+	v.apps(c)
 	v.node(c)
 }
 
@@ -132,6 +137,12 @@ func (v *checker) queues(c *Config) {
 	}
 }
 
+// Smaller ones have no room beside their own tables; making a larger one takes minutes.
+const (
+	minOverlay = 64 << 20
+	maxOverlay = 1 << 40
+)
+
 func (v *checker) queue(p path, q *Queue, c *Config) {
 	v.name(p.with("name"), q.Name)
 	v.line(p.with("description"), q.Description, false)
@@ -144,6 +155,13 @@ func (v *checker) queue(p path, q *Queue, c *Config) {
 	v.oneOf(p.with("container"), q.Container, containerWords...)
 	v.imageName(p.with("image"), q.Image, c)
 	v.oneOf(p.with("unfenced"), q.Unfenced, "refuse", "watchdog")
+	if q.OverlaySize < minOverlay || q.OverlaySize > maxOverlay {
+		v.say(p.with("overlay_size"), "want 64MiB to 1TiB; got %d bytes", q.OverlaySize)
+	}
+	v.idle(p, q)
+	if q.Writable && q.Container == "never" {
+		v.say(p.with("writable"), "the queue's container is \"never\", so there is no image to write to")
+	}
 	if q.Container == "never" && q.Image != "" {
 		v.say(p.with("image"), "the queue's container is \"never\", so it can have no image")
 	}

@@ -214,6 +214,22 @@ func (g *GPU) Matches(r *GPURequest) bool {
 	return g.Memory >= r.MinMemory && (r.Model == "" || containsFold(g.Model, r.Model))
 }
 
+// Serves says whether g, by what is free of it, can be the GPU that r takes, or one of those: whatever else the node has, or
+// lacks. Of an amount above one GPU it is either all of g or the rest that would be left beside whole GPUs like g.
+func (g *GPU) Serves(r *GPURequest) bool {
+	switch {
+	case g.Capacity <= 0:
+		return false
+	case r.Whole > 0:
+		return g.Whole() && g.Matches(r)
+	case r.Memory > 0:
+		return g.Grant(r, g.amountFor(r.Memory)) > 0
+	case r.Amount <= g.Capacity || g.Mode == ModeMIG:
+		return g.Grant(r, r.Amount) > 0
+	}
+	return g.takesWhole(r, r.Amount) || g.Grant(r, r.Amount%g.Capacity) > 0
+}
+
 // containsFold is strings.Contains without regard to case, and without the copies of strings.ToLower.
 func containsFold(s, part string) bool {
 	for i := 0; i+len(part) <= len(s); i++ {

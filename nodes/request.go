@@ -50,3 +50,14 @@ func (a Allocation) FGPU() Amount {
 	}
 	return sum
 }
+
+// WholeGPUs is how many GPUs it has all of. An instance of a GPU is none.
+func (a Allocation) WholeGPUs() int {
+	n := 0
+	for i := range a.Slices {
+		if s := &a.Slices[i]; s.Mode != ModeMIG && s.SMShare == 10_000 {
+			n++
+		}
+	}
+	return n
+}

@@ -38,6 +38,24 @@ func (b *Book) apply(ev Event) error {
 		b.Policy = PolicyState{Version: body.Version, Text: body.Text, By: ev.By, At: ev.At}
 		b.dirty.Policy = true
 		return nil
+	case *ImagePut:
+		if err := b.Images.Put(body.Image); err != nil {
+			return err
+		}
+		b.dirty.Images[body.Image.ID] = struct{}{}
+		return nil
+	case *ImageForgotten:
+		if err := b.Images.Forget(body.ID); err != nil {
+			return err
+		}
+		b.dirty.Images[body.ID] = struct{}{}
+		return nil
+	case *CommitPut:
+		if err := b.Images.PutCommit(body.Commit); err != nil {
+			return err
+		}
+		b.dirty.Commits[body.Commit.ID] = struct{}{}
+		return nil
 	case *ReservationAdded, *ReservationDeleted:
 		return b.applyReservation(body)
 	}
@@ -97,10 +115,12 @@ func (b *Book) applyJob(j *Job, body Body) error {
 			}
 			depend = c
 		}
+		was := j.Plan.RunLimit
 		j.Spec, j.Plan, j.depend = body.Spec, body.Plan, depend
-		for i := range j.Elements { // the new limit holds for what runs, too
-			if e := &j.Elements[i]; e.State.Live() && e.Attempt.RunLimit != body.Plan.RunLimit {
-				e.Attempt.RunLimit = body.Plan.RunLimit
+		for i := range j.Elements { // the new limit holds for what runs, too; without a new one, what was extended keeps that
+			e := &j.Elements[i]
+			if e.State.Live() && e.Attempt.RunLimit != body.Plan.RunLimit && (e.Attempt.Changed == 0 || was != body.Plan.RunLimit) {
+				e.Attempt.limit(body.Plan.RunLimit)
 				b.dirty.Elements[ElementID{j.ID, e.Index}] = struct{}{}
 			}
 		}
@@ -120,6 +140,12 @@ func (b *Book) applyJob(j *Job, body Body) error {
 	return nil
 }
 
+// limit gives a another run limit.
+func (a *Attempt) limit(to time.Duration) {
+	a.Changed += to - a.RunLimit
+	a.RunLimit = to
+}
+
 // transitions lists, for each event, the states in which it may happen.
 var transitions = map[Kind][]State{
 	"started":        {Pend},
@@ -129,6 +155,7 @@ var transitions = map[Kind][]State{
 	"kill-requested": {Run, USusp, SSusp, Unkwn},
 	"signalled":      {Run, USusp, SSusp, Unkwn},
 	"noted":          {Run, USusp, SSusp, Unkwn},
+	"extended":       {Run, USusp, SSusp, Unkwn},
 	"suspended":      {Pend, Run},
 	"resumed":        {PSusp, USusp, SSusp},
 	"lost":           {Run, USusp, SSusp},
@@ -203,6 +230,14 @@ func (b *Book) applyElement(j *Job, e *Element, ev Event) error {
 		}
 	case *Signalled:
 	case *Noted:
+		if body.Keep {
+			e.Note = body.Text
+		}
+	case *Extended:
+		if e.Attempt.RunLimit <= 0 || body.RunLimit <= e.Attempt.RunLimit {
+			return fmt.Errorf("a run limit of %s is no extension of %s", body.RunLimit, e.Attempt.RunLimit)
+		}
+		e.Attempt.limit(body.RunLimit)
 	case *Suspended:
 		switch {
 		case e.State == Pend:
@@ -222,12 +257,12 @@ func (b *Book) applyElement(j *Job, e *Element, ev Event) error {
 		if e.State != Run { // what follows is not known to be a stop
 			e.Attempt.Stopped += max(ev.At.Sub(e.Since), 0)
 		}
-		state = Unkwn
+		e.Attempt.Was, state = e.State, Unkwn
 	case *Found:
 		if !body.State.Live() {
 			return fmt.Errorf("found as %s", body.State)
 		}
-		state = body.State
+		e.Attempt.Was, state = "", body.State
 	}
 	if state != e.State {
 		e.State, e.Since = state, ev.At
@@ -250,6 +285,8 @@ func attemptOf(b Body) int {
 	case *Began:
 		return b.Attempt
 	case *Noted:
+		return b.Attempt
+	case *Extended:
 		return b.Attempt
 	case *Ended:
 		return b.Attempt

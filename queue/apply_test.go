@@ -62,7 +62,7 @@ func alloc(node nodes.ID, slots int) []nodes.Allocation {
 }
 
 func started(attempt int) *queue.Started {
-	return &queue.Started{Attempt: attempt, Alloc: alloc("a", 1)}
+	return &queue.Started{Attempt: attempt, Alloc: alloc("a", 1), RunLimit: time.Hour}
 }
 
 // ways are the events that lead job 1 into each state, always with one attempt before where it has none now.
@@ -85,6 +85,9 @@ start-again    -     -     -     -     -     -     -     -
 begin          -     -     RUN   USUSP SSUSP UNKWN -     -
 begin-old      -     -     -     -     -     -     -     -
 note           -     -     RUN   USUSP SSUSP UNKWN -     -
+extend         -     -     RUN   USUSP SSUSP UNKWN -     -
+extend-old     -     -     -     -     -     -     -     -
+extend-less    -     -     -     -     -     -     -     -
 note-old       -     -     -     -     -     -     -     -
 done           -     -     DONE  DONE  DONE  DONE  -     -
 exit           -     -     EXIT  EXIT  EXIT  EXIT  -     -
@@ -115,7 +118,9 @@ submit-again   -     -     -     -     -     -     -     -
 		"start": started(2), "start-again": started(1),
 		"begin": &queue.Began{Attempt: 1}, "begin-old": &queue.Began{Attempt: 7},
 		"note": &queue.Noted{Attempt: 1, Text: "x"}, "note-old": &queue.Noted{Attempt: 7},
-		"done": &queue.Ended{Attempt: 1, Done: true}, "exit": &queue.Ended{Attempt: 1}, "exit-old": &queue.Ended{Attempt: 7},
+		"extend": &queue.Extended{Attempt: 1, RunLimit: 2 * time.Hour}, "extend-old": &queue.Extended{Attempt: 7, RunLimit: 2 * time.Hour},
+		"extend-less": &queue.Extended{Attempt: 1, RunLimit: time.Hour},
+		"done":        &queue.Ended{Attempt: 1, Done: true}, "exit": &queue.Ended{Attempt: 1}, "exit-old": &queue.Ended{Attempt: 7},
 		"exit-pending": &queue.Ended{}, "requeue": &queue.Requeued{Attempt: 1}, "requeue-hold": &queue.Requeued{Attempt: 1, Hold: true},
 		"requeue-ended": &queue.Requeued{}, "requeue-old": &queue.Requeued{Attempt: 7},
 		"kill": &queue.KillRequested{Verdict: queue.TermOwner}, "signal": &queue.Signalled{Signal: "INT"},

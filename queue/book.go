@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"fairslice/images"
 	"fairslice/nodes"
 )
 
@@ -18,6 +19,7 @@ type Book struct {
 	// Reservations by ID. Those in it are never changed.
 	Reservations map[string]*Reservation
 	Policy       PolicyState
+	Images       *images.Catalogue
 
 	LastSeq int64 // of the last event applied
 	LastJob JobID // the highest number ever given
@@ -46,20 +48,24 @@ type Dirty struct {
 	Policy bool
 
 	Reservations map[string]struct{} // added, or deleted when the book has it no more
+
+	Images  map[images.ID]struct{} // likewise
+	Commits map[images.CommitID]struct{}
 }
 
 // NewBook is an empty book.
 func NewBook() *Book {
 	return &Book{
 		Jobs: map[JobID]*Job{}, Nodes: map[nodes.ID]*nodes.Node{}, Queues: map[string]QueueState{},
-		Reservations: map[string]*Reservation{},
-		tokens:       map[string]JobID{}, held: map[nodes.ID]map[ElementID]struct{}{}, dirty: newDirty(),
+		Reservations: map[string]*Reservation{}, Images: images.NewCatalogue(),
+		tokens: map[string]JobID{}, held: map[nodes.ID]map[ElementID]struct{}{}, dirty: newDirty(),
 	}
 }
 
 func newDirty() Dirty {
 	return Dirty{Jobs: map[JobID]struct{}{}, Elements: map[ElementID]struct{}{},
-		Nodes: map[nodes.ID]struct{}{}, Queues: map[string]struct{}{}, Reservations: map[string]struct{}{}}
+		Nodes: map[nodes.ID]struct{}{}, Queues: map[string]struct{}{}, Reservations: map[string]struct{}{},
+		Images: map[images.ID]struct{}{}, Commits: map[images.CommitID]struct{}{}}
 }
 
 // TakeDirty returns what changed since the last call.

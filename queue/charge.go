@@ -117,14 +117,12 @@ func (c *Charge) hold(a *nodes.Allocation) {
 	c.Slots += a.Slots
 	c.Memory += a.Memory
 	c.FGPU += a.FGPU()
+	c.GPUs += a.WholeGPUs()
 	c.Consumables = c.Consumables.Plus(a.Consumables)
 	c.Nodes = c.Nodes.With(string(a.Node), int64(a.Slots))
 	for i := range a.Slices {
 		s := &a.Slices[i]
 		c.Slices = c.Slices.With(s.UUID, int64(s.Amount))
-		if s.Mode != nodes.ModeMIG && s.SMShare == 10_000 {
-			c.GPUs++
-		}
 	}
 }
 
@@ -177,6 +175,12 @@ func (c *Charge) SlotSeconds() float64 {
 		return c.OldSlotTime
 	}
 	return float64(c.SlotMillis()) / 1000
+}
+
+// GiBSeconds is the memory of hosts that was held, in GiB times seconds; of older versions' charges it is 0. Unlike MemoryMiBMillis
+// it is of what was held to the byte, as fair share counts what still runs.
+func (c *Charge) GiBSeconds() float64 {
+	return float64(c.Memory) / (1 << 30) * float64(c.Millis()) / 1000
 }
 
 // FGPUSeconds is fGPU times seconds.

@@ -142,6 +142,9 @@ func TestAChargeHasAllThatWasHeldAndUsed(t *testing.T) {
 	if *got != want {
 		t.Errorf("got  %+v\nwant %+v", *got, want)
 	}
+	if x := float64(4<<20+1) / (1 << 30) * 2; got.GiBSeconds() != x {
+		t.Errorf("%v GiB-seconds, want %v", got.GiBSeconds(), x)
+	}
 	if got.GPUMillis() != 2000 || got.MemoryMiB() != 5 || got.MemoryMiBMillis() != 10_000 || got.SlotMillis() != 12_000 || got.FGPUMillis() != 700_000 {
 		t.Errorf("products %d %d %d %d", got.GPUMillis(), got.MemoryMiBMillis(), got.SlotMillis(), got.FGPUMillis())
 	}
@@ -156,7 +159,7 @@ func TestOldChargesAreRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	if c.SlotSeconds() != 242 || c.FGPUSeconds() != 30.25 || c.SlotMillis() != 242_000 || c.FGPUMillis() != 3_025_000 ||
-		c.Millis() != 60_500 || c.CPU != 5 || c.MaxMemory != 6 || c.GPUMillis() != 0 || c.MemoryMiBMillis() != 0 {
+		c.Millis() != 60_500 || c.CPU != 5 || c.MaxMemory != 6 || c.GPUMillis() != 0 || c.MemoryMiBMillis() != 0 || c.GiBSeconds() != 0 {
 		t.Errorf("%+v: %v %v %d %d %d", c, c.SlotSeconds(), c.FGPUSeconds(), c.SlotMillis(), c.FGPUMillis(), c.Millis())
 	}
 	for _, s := range []float64{-1, math.NaN(), math.Inf(-1), 0} {

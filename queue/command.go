@@ -90,6 +90,23 @@ type Given struct {
 	Values []string
 }
 
+// Extend asks that a running element may run longer: by Add, or until it has run for RunLimit; one of them is 0.
+type Extend struct {
+	ID            string // as listings print it; of one element
+	By            Identity
+	Add, RunLimit time.Duration
+}
+
+// Extension answers an Extend. Without Granted nothing has changed.
+type Extension struct {
+	ID       ElementID
+	Granted  bool
+	RunLimit time.Duration // in force
+	Ends     time.Time     // at the latest
+	Longest  time.Duration // the run limit that could be had now, to the minute; at least the one that was in force
+	Why      string        // what bounds it, for people
+}
+
 // Outcome is one line of a Control's answer.
 type Outcome struct {
 	ID   string
@@ -128,6 +145,7 @@ const (
 	ReasonUserLimit     ReasonKind = "user-limit"  // slots of a user in the queue
 	ReasonQueueLimit    ReasonKind = "queue-limit"
 	ReasonLimit         ReasonKind = "limit"        // of the policy: badmin limit
+	ReasonBudget        ReasonKind = "budget"       // of the policy: badmin budget
 	ReasonBackoff       ReasonKind = "back-off"     // the last start failed
 	ReasonReservation   ReasonKind = "reservation"  // -U: the advance reservation is gone, or not open
 	ReasonNoHost        ReasonKind = "no-host"      // no host could ever hold it

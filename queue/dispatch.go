@@ -3,6 +3,7 @@ package queue
 import (
 	"time"
 
+	"fairslice/images"
 	"fairslice/nodes"
 )
 
@@ -17,7 +18,8 @@ type Assignment struct {
 	Alloc       []nodes.Allocation
 	RunLimit    time.Duration
 	MemoryLimit int64
-	ImageFile   string // "" on the bare node
+	ImageFile   string     // of an image that is no catalogue's; "" for others, and on the bare node
+	Image       *NodeImage // of the catalogue; nil for others
 	CWD         string
 	CreateCWD   bool
 	Stdin       string
@@ -30,6 +32,7 @@ type Assignment struct {
 	Report      bool // append LSF's job report to Stdout
 	Deadline    time.Time
 	Binds       []string // SRC[:DST[:ro]]
+	OverlaySize int64    // bytes that the job may change of its image; 0: none
 	// Unfenced says that the job may run where nothing can fence its fraction of a GPU, under the watchdog alone.
 	Unfenced bool
 }
@@ -118,6 +121,14 @@ type Heartbeat struct {
 	MemoryAvailable int64
 	Usage           []AttemptUsage
 	LostGPUs        []string
+	Fetches         []AttemptFetch // all that wait for their image
+}
+
+// AttemptFetch is how far the image of an attempt is on its way to the node, in bytes.
+type AttemptFetch struct {
+	ID          ElementID
+	Attempt     int
+	Done, Total int64
 }
 
 // AttemptUsage is one attempt's consumption so far.
@@ -130,10 +141,49 @@ type AttemptUsage struct {
 // PipeOrder asks a node to open a byte stream to one of its attempts.
 type PipeOrder struct {
 	Pipe       string // its id
-	Kind       string // tty, peek
+	Kind       string // tty, peek; beside the job: exec, copy, dial, app, snapshot
 	ID         ElementID
 	Attempt    int
 	Follow     bool
 	Replay     bool
 	Rows, Cols uint16
+	Exec       *ExecOrder       // with kind exec
+	Copy       *CopyOrder       // with kind copy
+	Dial       *DialOrder       // with kind dial
+	App        *images.AppOrder // with kind app; the answer is data
+	Snapshot   *SnapshotOrder   // with kind snapshot
 }
+
+// ExecOrder is a program to run beside a job, in its container, as its user. With TTY it has a terminal of the PipeOrder's size.
+type ExecOrder struct {
+	Args [][]byte // none: a shell
+	Env  [][]byte // NAME=value, over the job's own
+	Dir  []byte   // relative to the job's directory
+	TTY  bool
+	Term string
+}
+
+// CopyOrder sends Paths out of a job's surroundings as one stream (package nodes/session/tree), or, with To, takes such a stream in.
+// Relative paths are relative to the job's directory.
+type CopyOrder struct {
+	Paths     [][]byte
+	To        []byte
+	Into      bool // To must be a directory
+	Recursive bool
+}
+
+// DialOrder is a connection to a program beside a job: to a TCP port of 127.0.0.1, or to a Unix socket by its absolute path.
+type DialOrder struct {
+	Port int
+	Path string
+	Own  bool // only if it is the job's user who listens at the port
+}
+
+// SnapshotOrder sends the root file system of a job's container as a tar archive, without what is mounted in it. Labels come beside those
+// that its image has; a newer value counts.
+type SnapshotOrder struct {
+	Labels map[string]string
+}
+
+// MaxArguments bounds the arguments and variables of an ExecOrder together, in bytes.
+const MaxArguments = 1 << 20

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"fairslice/images"
 	"fairslice/nodes"
 )
 
@@ -12,7 +13,7 @@ import (
 type Event struct {
 	Seq   int64 // position in the history, from 1 without gaps
 	At    time.Time
-	Job   JobID  // 0 for events of nodes, queues and reservations
+	Job   JobID  // 0 for events of nodes, queues, reservations and images
 	Index int    // the element; 0 also for events of the whole job
 	By    string // the user who caused it, "" for the system
 	Body  Body
@@ -84,10 +85,16 @@ type (
 	Signalled struct {
 		Signal string `json:"signal"`
 	}
-	// Noted is something that the node wants the job's people to know while it runs, such as that it holds too much GPU memory.
+	// Noted is something that the job's people should know while it runs, such as that it holds too much GPU memory.
 	Noted struct {
 		Attempt int    `json:"attempt"`
 		Text    string `json:"text"`
+		Keep    bool   `json:"keep,omitempty"` // listings show it, until something else is to be shown there
+	}
+	// Extended lets an attempt run longer than its job says: bextend. Other elements, and a later attempt, have the job's run limit.
+	Extended struct {
+		Attempt  int           `json:"attempt"`
+		RunLimit time.Duration `json:"run_limit"` // from now on
 	}
 	// Suspended: PEND → PSUSP, RUN → USUSP (or SSUSP by the system).
 	Suspended struct {
@@ -158,6 +165,19 @@ type (
 		Text    string `json:"text"`    // canonical text of accounting.Policy; opaque here
 	}
 
+	// ImagePut adds an image to the catalogue, or puts another state of it in its place.
+	ImagePut struct {
+		Image *images.Image `json:"image"`
+	}
+	// ImageForgotten drops an image that was removed, and that no job needs any more.
+	ImageForgotten struct {
+		ID images.ID `json:"id"`
+	}
+	// CommitPut adds a request to make an image of a session, or says how far one is.
+	CommitPut struct {
+		Commit *images.Commit `json:"commit"`
+	}
+
 	// ReservationAdded is brsvadd, with the shares that were found for it.
 	ReservationAdded struct {
 		Reservation *Reservation `json:"reservation"`
@@ -176,6 +196,7 @@ func (*Requeued) Kind() Kind      { return "requeued" }
 func (*KillRequested) Kind() Kind { return "kill-requested" }
 func (*Signalled) Kind() Kind     { return "signalled" }
 func (*Noted) Kind() Kind         { return "noted" }
+func (*Extended) Kind() Kind      { return "extended" }
 func (*Suspended) Kind() Kind     { return "suspended" }
 func (*Resumed) Kind() Kind       { return "resumed" }
 func (*Lost) Kind() Kind          { return "lost" }
@@ -193,6 +214,10 @@ func (*QueueSet) Kind() Kind      { return "queue-set" }
 
 func (*PolicySet) Kind() Kind { return "policy-set" }
 
+func (*ImagePut) Kind() Kind       { return "image-put" }
+func (*ImageForgotten) Kind() Kind { return "image-forgotten" }
+func (*CommitPut) Kind() Kind      { return "commit-put" }
+
 func (*ReservationAdded) Kind() Kind   { return "reservation-added" }
 func (*ReservationDeleted) Kind() Kind { return "reservation-deleted" }
 
@@ -201,7 +226,7 @@ var bodies = map[Kind]func() Body{
 	"submitted": func() Body { return new(Submitted) }, "started": func() Body { return new(Started) },
 	"began": func() Body { return new(Began) }, "ended": func() Body { return new(Ended) },
 	"requeued": func() Body { return new(Requeued) }, "kill-requested": func() Body { return new(KillRequested) },
-	"signalled": func() Body { return new(Signalled) }, "noted": func() Body { return new(Noted) }, "suspended": func() Body { return new(Suspended) },
+	"signalled": func() Body { return new(Signalled) }, "noted": func() Body { return new(Noted) }, "extended": func() Body { return new(Extended) }, "suspended": func() Body { return new(Suspended) },
 	"resumed": func() Body { return new(Resumed) }, "lost": func() Body { return new(Lost) },
 	"found":    func() Body { return new(Found) },
 	"modified": func() Body { return new(Modified) }, "switched": func() Body { return new(Switched) },
@@ -209,7 +234,8 @@ var bodies = map[Kind]func() Body{
 	"forgotten": func() Body { return new(Forgotten) }, "node-joined": func() Body { return new(NodeJoined) },
 	"node-lost": func() Body { return new(NodeLost) }, "node-closed": func() Body { return new(NodeClosed) },
 	"node-opened": func() Body { return new(NodeOpened) }, "queue-set": func() Body { return new(QueueSet) },
-	"policy-set":        func() Body { return new(PolicySet) },
+	"policy-set": func() Body { return new(PolicySet) }, "image-put": func() Body { return new(ImagePut) },
+	"image-forgotten": func() Body { return new(ImageForgotten) }, "commit-put": func() Body { return new(CommitPut) },
 	"reservation-added": func() Body { return new(ReservationAdded) }, "reservation-deleted": func() Body { return new(ReservationDeleted) },
 }
 

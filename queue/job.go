@@ -61,7 +61,9 @@ type Attempt struct {
 	Began    time.Time     `json:"began,omitzero"` // the command runs since
 	Pid      int           `json:"pid,omitempty"`
 	RunLimit time.Duration `json:"run_limit,omitempty"`
+	Changed  time.Duration `json:"changed,omitempty"` // by bextend or bmod -W: RunLimit less the one that it was started with
 	Stopped  time.Duration `json:"stopped,omitempty"` // time spent suspended, not counted against RunLimit
+	Was      State         `json:"was,omitempty"`     // the state before UNKWN, while that is the state
 	Home     string        `json:"home,omitempty"`
 	CWD      string        `json:"cwd,omitempty"`
 	Stdout   string        `json:"stdout,omitempty"` // files actually used

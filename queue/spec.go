@@ -3,6 +3,7 @@ package queue
 import (
 	"time"
 
+	"fairslice/images"
 	"fairslice/nodes"
 )
 
@@ -37,7 +38,10 @@ type Spec struct {
 	GPURequest *GPUOption    `json:"gpu_request,omitempty"`   // -gpu parsed
 	Hosts      []HostWish    `json:"hosts,omitempty"`         // -m
 	Exclusive  bool          `json:"exclusive,omitempty"`     // -x
-	Image      string        `json:"image,omitempty"`         // -image: name, name:tag or path of a SIF file
+	Image      string        `json:"image,omitempty"`         // -image: name, name:tag or path of a SIF file; in full with ImageID
+	Writable   bool          `json:"writable,omitempty"`      // -writable: the image may be changed, for this session; see bimage commit
+	Apps       []string      `json:"apps,omitempty"`          // -apps: to be started with it
+	ImageID    images.ID     `json:"image_id,omitempty"`      // of the catalogue, what Image was when the job was submitted; 0 for others
 	Begin      time.Time     `json:"begin,omitzero"`          // -b
 	Terminate  time.Time     `json:"terminate,omitzero"`      // -t
 	Depend     string        `json:"depend,omitempty"`        // -w as given

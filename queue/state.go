@@ -39,6 +39,7 @@ const (
 	TermMemLimit       Verdict = "TERM_MEMLIMIT"
 	TermGPUMemLimit    Verdict = "TERM_GPU_MEMLIMIT" // ours: LSF has no word for it
 	TermGPULost        Verdict = "TERM_GPU_LOST"     // ours, too
+	TermIdle           Verdict = "TERM_IDLE"         // ours, too
 	TermOwner          Verdict = "TERM_OWNER"
 	TermAdmin          Verdict = "TERM_ADMIN"
 	TermForceOwner     Verdict = "TERM_FORCE_OWNER"
@@ -64,6 +65,7 @@ var verdictTexts = map[Verdict]string{
 	TermMemLimit:       "job killed after reaching LSF memory usage limit",
 	TermGPUMemLimit:    "job killed after holding more GPU memory than its slice",
 	TermGPULost:        "job killed because its GPU no longer answers",
+	TermIdle:           "session killed after nobody used it for too long",
 	TermOwner:          "job killed by owner",
 	TermAdmin:          "job killed by root or LSF administrator",
 	TermForceOwner:     "job killed by owner without time for cleanup",

@@ -60,6 +60,14 @@ func (s *Spread) add(v float64, first bool) {
 	}
 }
 
+func (s *Spread) merge(o Spread, first bool) {
+	s.Sum += o.Sum
+	s.Max = max(s.Max, o.Max)
+	if first || o.Min < s.Min {
+		s.Min = o.Min
+	}
+}
+
 // Jobs is how many jobs the summary is of.
 func (s *Summary) Jobs() int64 { return s.Done + s.Failed }
 
@@ -88,6 +96,29 @@ func (s *Summary) Add(f *Finished) {
 	}
 	if first || f.Ended.After(s.Last) {
 		s.Last = f.Ended
+	}
+}
+
+// Merge adds what another summary is of. No job may be in both.
+func (s *Summary) Merge(o *Summary) {
+	if o.Jobs() == 0 {
+		return
+	}
+	first := s.Jobs() == 0
+	s.Done += o.Done
+	s.Failed += o.Failed
+	s.Started += o.Started
+	s.CPU.merge(o.CPU, first)
+	s.Wait.merge(o.Wait, first)
+	s.Turnaround.merge(o.Turnaround, first)
+	s.Hog.merge(o.Hog, first)
+	s.Expansion += o.Expansion
+	s.Run += o.Run
+	if first || o.First.Before(s.First) {
+		s.First = o.First
+	}
+	if first || o.Last.After(s.Last) {
+		s.Last = o.Last
 	}
 }
 

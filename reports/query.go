@@ -18,6 +18,8 @@ const (
 	Wasters    Kind = "wasters"    // who left most unused
 	Nodes      Kind = "nodes"      // how much of each node was given
 	GPUs       Kind = "gpus"       // how much of each GPU was given
+	// Utilisation is how much of all GPUs was given, free, and lost to fragmentation.
+	Utilisation Kind = "utilisation"
 )
 
 // By is what the rows of a report stand for.
@@ -51,6 +53,7 @@ var kinds = []struct {
 	{Wasters, append(slices.Clone(groups), ByJob)},
 	{Nodes, []By{ByNode}},
 	{GPUs, []By{ByGPU}},
+	{Utilisation, []By{ByDay, ByWeek, ByMonth}},
 }
 
 // Calendar says that rows are stretches of time.
@@ -114,6 +117,9 @@ func (q *Query) Check() error {
 		if q.By == ByGPU {
 			q.Kind = GPUs
 		}
+	}
+	if q.Kind == Utilisation && q.Filter != (Filter{}) {
+		return fmt.Errorf("report utilisation is of the whole site: it is not of a user, account, queue, project or host alone")
 	}
 	if q.By.Calendar() {
 		if _, err := q.Period.Parts(q.By, q.Zone); err != nil {

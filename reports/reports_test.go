@@ -148,8 +148,11 @@ func TestCheck(t *testing.T) {
 		{Query{Kind: Usage, By: ByNode}, "nodes by node"},
 		{Query{Kind: Usage, By: ByGPU}, "gpus by gpu"},
 		{Query{Kind: Efficiency, By: ByJob}, "efficiency by job"},
-		{Query{Kind: "costs"}, `there is no report "costs"; there are usage, wait, efficiency, wasters, nodes and gpus`},
+		{Query{Kind: "costs"}, `there is no report "costs"; there are usage, wait, efficiency, wasters, nodes, gpus and utilisation`},
 		{Query{Kind: Wait, By: ByJob}, `report wait cannot be grouped by "job"; it can be by user, account`},
+		{Query{Kind: Utilisation}, "utilisation by day"},
+		{Query{Kind: Utilisation, By: ByUser}, `report utilisation cannot be grouped by "user"; it can be by day, week and month`},
+		{Query{Kind: Utilisation, Filter: Filter{Host: "n1"}}, "report utilisation is of the whole site"},
 		{Query{Kind: Usage, Limit: -1}, "a report has 1 to 100000 rows, not -1"},
 	} {
 		row.q.Period = period

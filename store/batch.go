@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"fairslice/images"
 	"fairslice/nodes"
 	"fairslice/queue"
 )
@@ -23,6 +24,12 @@ type Batch struct {
 	Queues map[string]queue.QueueState
 	// Reservations by ID; nil for one that is deleted.
 	Reservations map[string]*queue.Reservation
+
+	// Images by number; nil for one that is forgotten.
+	Images  map[images.ID]*images.Image
+	Commits []*images.Commit
+
+	GPUHours []GPUHour // instead of what is stored of these hours under Term
 
 	// Policy is set by a batch that changes it.
 	Policy *queue.PolicyState

@@ -7,18 +7,22 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"fairslice/nodes"
 	"fairslice/queue"
 )
 
-// slot_seconds and fgpu_seconds are what an older batchd reads, and LoadUsage.
+// slot_seconds and fgpu_seconds are what an older batchd reads, and LoadUsage. The job's row is written before its charges in the same
+// commit, and goes after them.
 const insertCharges = `INSERT INTO charges (job, idx, attempt, seq, user_name, account, queue, project, image, nodes, gpu_slices, outcome, verdict, consumables,
 		began, ended, slot_seconds, fgpu_seconds, slots, memory, fgpu, gpus, suspended_ms, waited_ms, run_limit_ms,
-		cpu_ns, max_memory, avg_memory, gpu_memory, sm_ns, sm_measured_ns)
-	SELECT * FROM unnest($1::bigint[], $2::int[], $3::int[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $11::text[],
+		cpu_ns, max_memory, avg_memory, gpu_memory, sm_ns, sm_measured_ns, gpu_capacity, submitted)
+	SELECT t.*, j.submitted FROM unnest($1::bigint[], $2::int[], $3::int[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $11::text[],
 		$12::text[], $13::text[], $14::text[], $15::timestamptz[], $16::timestamptz[], $17::float8[], $18::float8[], $19::bigint[], $20::bigint[], $21::bigint[],
-		$22::bigint[], $23::bigint[], $24::bigint[], $25::bigint[], $26::bigint[], $27::bigint[], $28::bigint[], $29::bigint[], $30::bigint[], $31::bigint[])`
+		$22::bigint[], $23::bigint[], $24::bigint[], $25::bigint[], $26::bigint[], $27::bigint[], $28::bigint[], $29::bigint[], $30::bigint[], $31::bigint[], $32::bigint[])
+		t(job) LEFT JOIN jobs j ON j.id = t.job`
 
-func (st *statements) addCharges(charges []chargeRow) {
+// addCharges takes the nodes of the batch as well: whose slices were released is among them.
+func (st *statements) addCharges(charges []chargeRow, changed []*nodes.Node) {
 	n := len(charges)
 	if n == 0 {
 		return
@@ -26,6 +30,13 @@ func (st *statements) addCharges(charges []chargeRow) {
 	job, seq, idx, attempt := make([]int64, n), make([]int64, n), make([]int32, n), make([]int32, n)
 	began, ended := make([]*time.Time, n), make([]time.Time, n)
 	slotSeconds, fgpuSeconds := make([]float64, n), make([]float64, n)
+	capacity := make([]*int64, n)
+	gpus := map[string]int64{}
+	for _, node := range changed {
+		for g := range node.GPUs {
+			gpus[node.GPUs[g].UUID] = int64(node.GPUs[g].Capacity)
+		}
+	}
 	var texts [10][]string // user_name to consumables
 	var held [7][]int64    // slots to run_limit_ms; null in what an older version wrote
 	var used [6][]int64    // cpu_ns to sm_measured_ns
@@ -36,6 +47,11 @@ func (st *statements) addCharges(charges []chargeRow) {
 			began[i] = &c.Charge.Began
 		}
 		ended[i], slotSeconds[i], fgpuSeconds[i] = c.Ended, c.SlotSeconds(), c.FGPUSeconds()
+		if names := c.Slices.Names(); len(names) > 0 {
+			if have, ok := gpus[names[0]]; ok {
+				capacity[i] = &have
+			}
+		}
 		for k, v := range [...]string{c.User, c.Account, c.Queue, c.Project, c.Image, string(c.Nodes), string(c.Slices),
 			string(c.Outcome), string(c.Verdict), string(c.Consumables)} {
 			texts[k] = append(texts[k], text(v))
@@ -59,7 +75,7 @@ func (st *statements) addCharges(charges []chargeRow) {
 	for k := range used {
 		args = append(args, used[k])
 	}
-	st.batch.Queue(insertCharges, args...)
+	st.batch.Queue(insertCharges, append(args, capacity)...)
 }
 
 // Charged is one recorded charge.

@@ -18,7 +18,10 @@
 //     again in the database (trigger slices_fit).
 //  5. An attempt is charged exactly once: key of charges; Commit refuses the end of an attempt without a charge. The hourly
 //     sums have each charge once and whole: each step adds charges and moves the mark of how far it came in one
-//     transaction (RollUp); CheckRollUp compares all of them with the charges, and a test both with what was held.
+//     transaction (RollUp); CheckRollUp compares all of them with the charges, and a test both with what was held. The same is
+//     true of the sums that reports are made of (ended_sums, held_sums); a test compares reports from sums with reports from charges.
+//     All of an archive's jobs are in the database or none is: Purge and Restore are one transaction each, with the row of
+//     archives; what the charges had added to the sums stays beside them, and CheckRollUp counts it.
 //  6. A live element has exactly one attempt, a final one has a result: CHECKs on elements.
 //  7. Local clocks of different machines are never compared: leases expire by the database's clock.
 //

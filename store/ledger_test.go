@@ -424,23 +424,33 @@ func TestCheckRollUpFindsWhatDiffers(t *testing.T) {
 		"a charge too few":  "DELETE FROM charges RETURNING ''",
 		"a mark too low":    "UPDATE usage_mark SET seq = seq - 1 RETURNING ''",
 		"a consumable":      "UPDATE consumable_hours SET amount_ms = amount_ms - 1 RETURNING ''",
+		"what ended":        "UPDATE ended_sums SET cpu_ns = cpu_ns + 1 WHERE level = 'quarter' RETURNING ''",
+		"the longest run":   "UPDATE ended_sums SET job_turn_max = job_turn_max + 1 WHERE level = 'month' RETURNING ''",
+		"lengths of waits":  "UPDATE ended_sums SET waits[1] = waits[1] + 1 WHERE level = 'day' RETURNING ''",
+		"an hour too few":   "DELETE FROM ended_sums WHERE level = 'hour' RETURNING ''",
+		"another's month":   "UPDATE ended_sums SET image = '' WHERE level = 'month' RETURNING ''",
+		"what a GPU gave":   "UPDATE held_sums SET amount_ms = amount_ms + 1 WHERE what = 'gpu' RETURNING ''",
+		"a node too few":    "DELETE FROM held_sums WHERE what = 'node' RETURNING ''",
+		"a lower mark":      "UPDATE ended_mark SET seq = seq - 1 RETURNING ''",
 		"another's account": "UPDATE usage_hours SET account = 'lab2' RETURNING ''",
 	} {
-		url := storetest.URL(t)
-		w := newWriter(t, storetest.OpenURL(t, url))
-		w.do(ev(0, 0, &queue.NodeJoined{Node: node("n1")}), ev(1, 0, submitted("", nil)), ev(1, 0, started(1, "n1", 0, 50)), ev(1, 0, ended(1, 0, w.now)))
-		for range 2 { // the second changes nothing
-			if err := w.s.RollUp(t.Context()); err != nil {
-				t.Fatal(err)
+		t.Run(what, func(t *testing.T) { // which closes its store
+			url := storetest.URL(t)
+			w := newWriter(t, storetest.OpenURL(t, url))
+			w.do(ev(0, 0, &queue.NodeJoined{Node: node("n1")}), ev(1, 0, submitted("", nil)), ev(1, 0, started(1, "n1", 0, 50)), ev(1, 0, ended(1, 0, w.now)))
+			for range 2 { // the second changes nothing
+				if err := w.s.RollUp(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				check(t, w.s)
 			}
-			check(t, w.s)
-		}
-		if n := len(query(t, url, sql)); n == 0 {
-			t.Fatalf("%s: nothing was changed", what)
-		}
-		if wrong, err := w.s.CheckRollUp(t.Context()); err != nil || len(wrong) == 0 {
-			t.Errorf("%s: not found (%v)", what, err)
-		}
+			if n := len(query(t, url, sql)); n == 0 {
+				t.Fatalf("%s: nothing was changed", what)
+			}
+			if wrong, err := w.s.CheckRollUp(t.Context()); err != nil || len(wrong) == 0 {
+				t.Errorf("%s: not found (%v)", what, err)
+			}
+		})
 	}
 }
 

@@ -25,6 +25,8 @@ type State struct {
 
 	Policy queue.PolicyState // for Book.RestorePolicy; version 0 where none was set
 
+	Images StoredImages // for Book.Images.Restore
+
 	LastSeq int64       // of the last event
 	LastJob queue.JobID // the highest number ever given, also to jobs that are forgotten
 }
@@ -52,6 +54,9 @@ func (s *Store) Load(ctx context.Context) (*State, error) {
 			return err
 		}
 		if err := st.loadPolicy(ctx, tx); err != nil {
+			return err
+		}
+		if err := st.loadImages(ctx, tx); err != nil {
 			return err
 		}
 		if err := st.loadJobs(ctx, tx); err != nil {

@@ -102,6 +102,9 @@ func restored(t testing.TB, s *store.Store) *queue.Book {
 		t.Fatal(err)
 	}
 	b.RestorePolicy(st.Policy)
+	if err := st.Images.Restore(b.Images); err != nil {
+		t.Fatal(err)
+	}
 	if err := b.Restore(st.Jobs, st.Nodes, st.Queues, st.LastSeq, st.LastJob); err != nil {
 		t.Fatal(err)
 	}

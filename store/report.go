@@ -11,9 +11,17 @@ import (
 	"fairslice/reports"
 )
 
-// Report makes a report over the charges; what its figures mean is package reports' word. The query has been checked. now bounds
-// what runs still. It reads the raw charges of the period: about a second for a million.
+// Report makes a report of what was charged; what its figures mean is package reports' word. The query has been checked. now bounds
+// what runs still. Whole months, days or hours of the period come from the sums that RollUp keeps, what is left of it from the
+// charges: well below a second, however many there are. Some forms read all charges of the period, at about a million a second:
+// those of a host; those of nodes and GPUs with any filter; those by day, week or month with a filter, unless the site's days are
+// those of UTC (weeks and months then only read the charges around their ends). A filter by user uses an index.
 func (s *Store) Report(ctx context.Context, q reports.Query, now time.Time) (*reports.Table, error) {
+	return s.report(ctx, q, now, exactWaits)
+}
+
+// report reads up to exact attempts one by one for their waits, where their sums would do.
+func (s *Store) report(ctx context.Context, q reports.Query, now time.Time, exact int64) (*reports.Table, error) {
 	var t *reports.Table
 	err := s.reading(ctx, func(tx pgx.Tx) (err error) {
 		switch {
@@ -21,21 +29,42 @@ func (s *Store) Report(ctx context.Context, q reports.Query, now time.Time) (*re
 			t, err = nodeReport(ctx, tx, q, now)
 		case q.Kind == reports.GPUs:
 			t, err = gpuReport(ctx, tx, q, now)
+		case q.Kind == reports.Utilisation:
+			t, err = utilisationReport(ctx, tx, q, now)
 		case q.By == reports.ByJob:
 			t, err = jobReport(ctx, tx, q)
 		default:
-			t, err = groupReport(ctx, tx, q)
+			t, err = groupReport(ctx, tx, q, exact)
+		}
+		if err == nil && (q.Kind == reports.Nodes || q.Kind == reports.GPUs) {
+			err = noteLost(ctx, tx, q, t)
 		}
 		return err
 	})
 	return t, wrap(err, "report")
 }
 
-// FirstCharge is when the first attempt ended that was charged; before, where there is none.
+// FirstCharge is when the first attempt ended that was charged; before, where there is none. Where its charge is archived it is up to
+// a quarter of an hour earlier.
 func (s *Store) FirstCharge(ctx context.Context, before time.Time) (time.Time, error) {
 	first := before
 	err := s.reading(ctx, func(tx pgx.Tx) error {
-		return tx.QueryRow(ctx, "SELECT coalesce(min(ended), $1) FROM charges", before).Scan(&first)
+		var quarter *time.Time
+		if err := tx.QueryRow(ctx, "SELECT min(start) FROM ended_sums WHERE level = 'quarter'").Scan(&quarter); err != nil {
+			return err
+		}
+		if quarter == nil {
+			return tx.QueryRow(ctx, "SELECT coalesce(min(ended), $1) FROM charges", before).Scan(&first)
+		}
+		var v coverage
+		c := conditions{}
+		if err := tx.QueryRow(ctx, "SELECT seq FROM ended_mark").Scan(&v.mark); err != nil {
+			return err
+		}
+		c.where = append(c.where, v.behind(&c))
+		within := *quarter
+		return tx.QueryRow(ctx, fmt.Sprintf("SELECT least(coalesce((SELECT min(ended) FROM charges WHERE ended >= %[1]s AND ended < %[2]s), %[1]s), (SELECT min(ended) FROM charges WHERE %[3]s))",
+			c.arg(within)+"::timestamptz", c.arg(within.Add(15*time.Minute))+"::timestamptz", &c), c.args...).Scan(&first)
 	})
 	return first.UTC(), wrap(err, "find the first charge")
 }
@@ -105,9 +134,6 @@ func (c *conditions) filter(f reports.Filter) {
 // Columns of charges, as an older batchd wrote them, too.
 const (
 	accountOf = "coalesce(nullif(account, ''), 'default')"
-	// heldMillis is how long an attempt held what it did; null where an older version's never began. It is worked out once for
-	// each use, so it is kept short, and is float8, which has sums of whole numbers exactly up to 2^53.
-	heldMillis = "date_part('epoch', ended - began) * 1000"
 	// final are the attempts with which an element ended. A lost attempt that waits again has no verdict, or brequeue's.
 	final  = "(outcome IN ('done', 'exit') OR outcome = 'lost' AND verdict <> '' AND NOT starts_with(verdict, 'TERM_REQUEUE'))"
 	onHost = "',' || coalesce(nodes, '') LIKE ANY ($$)"
@@ -120,71 +146,6 @@ func onHostPatterns(hosts []string) []string {
 		out[i] = "%," + strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`, ",", `\_`).Replace(text(h)) + "=%"
 	}
 	return out
-}
-
-// charged are the figures of an attempt that the reports sum.
-const charged = `SELECT %s AS key, ms, outcome, waited_ms, began, cpu_ns, sm_ns,
-	coalesce(slots * ms, slot_seconds * 1000) AS slot_ms, coalesce(fgpu * ms, fgpu_seconds * 100000) AS fgpu_ms,
-	gpus * ms AS gpu_ms, memory * ms AS byte_ms, CASE WHEN memory > 0 THEN max_memory * ms END AS used_byte_ms, ` + final + ` AS final`
-
-// groupReport has a row for each user, queue, day and so on.
-func groupReport(ctx context.Context, tx pgx.Tx, q reports.Query) (*reports.Table, error) {
-	var c conditions
-	c.period("ended", q.Period)
-	c.filter(q.Filter)
-	var key string
-	var parts []time.Time
-	switch q.By {
-	case reports.ByUser:
-		key = "user_name COLLATE \"C\"" // whose comparison is quick
-	case reports.ByAccount:
-		key = accountOf + " COLLATE \"C\""
-	case reports.ByQueue:
-		key = "queue COLLATE \"C\""
-	case reports.ByProject:
-		key = "coalesce(project, '') COLLATE \"C\""
-	case reports.ByImage:
-		key = "coalesce(image, '') COLLATE \"C\""
-	default: // the calendar is Go's: the database need not know the site's time zone
-		if q.Period.From.IsZero() || q.Period.To.IsZero() {
-			return nil, fmt.Errorf("a calendar needs both ends of the period")
-		}
-		var err error
-		if parts, err = q.Period.Parts(q.By, q.Zone); err != nil {
-			return nil, err
-		}
-		key = "width_bucket(ended, " + c.arg(parts) + "::timestamptz[])"
-	}
-	f := figures[q.Kind]
-	order := f.order
-	if parts != nil {
-		order = "key"
-	}
-	from := fmt.Sprintf("FROM (SELECT *, %s AS ms FROM charges WHERE %s) c %s", heldMillis, &c, f.join)
-	sql := fmt.Sprintf("SELECT key::text, %s FROM ("+charged+" %s %s) x GROUP BY key ORDER BY %s LIMIT %d", f.columns, key, f.more, from, order, q.Limit+1)
-	rows, err := tx.Query(ctx, sql, c.args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	t := &reports.Table{Columns: append([]reports.Column{{Name: string(q.By), Text: true}}, f.titles...)}
-	for rows.Next() {
-		var name string
-		cells, err := f.scan(rows, &name)
-		if err != nil {
-			return nil, err
-		}
-		if parts != nil {
-			var n int
-			if _, err := fmt.Sscan(name, &n); err != nil || n < 1 || n > len(parts) {
-				return nil, fmt.Errorf("part %q of a calendar of %d", name, len(parts))
-			}
-			name = reports.PartName(parts[n-1], q.By)
-		}
-		t.Add(append([]string{name}, cells...)...)
-	}
-	cut(t, q)
-	return t, rows.Err()
 }
 
 // cut takes the row off that only showed that there were more, and says so.

@@ -14,36 +14,16 @@ import (
 	"fairslice/reports"
 )
 
-// clippedMillis is how long of an attempt's time lies in the period from $1 to $2.
-const clippedMillis = "date_part('epoch', least(ended, $2::timestamptz) - greatest(began, $1::timestamptz)) * 1000"
-
-// held is what nodes or GPUs gave in a period: for each the sum of an amount × milliseconds.
-type held map[string]float64
-
-// gather sums one column of parts over what ended in the period or after it, and adds what runs still, by the slots or
-// slices of its allocation. Attempts that held the same are summed in the database, as there are few sorts of them.
-func gather(ctx context.Context, tx pgx.Tx, q reports.Query, until time.Time, column string, running func(*queue.Attempt, func(name string, amount int64))) (held, error) {
-	var c conditions
-	c.args = []any{q.Period.From, until}
-	c.where = []string{"ended > $1", "began < $2", column + " <> ''"}
-	c.filter(q.Filter)
-	sum := held{}
-	rows, err := tx.Query(ctx, fmt.Sprintf("SELECT %s, sum(%s) FROM charges WHERE %s GROUP BY 1", column, clippedMillis, &c), c.args...)
+// gather sums what was given of one sort in the period, and adds what runs still, by the slots or slices of its allocation.
+func gather(ctx context.Context, tx pgx.Tx, q reports.Query, until time.Time, of *given) (held, error) {
+	sum, err := of.charged(ctx, tx, q, until)
 	if err != nil {
-		return nil, err
-	}
-	var parts string
-	var ms float64
-	if _, err := pgx.ForEachRow(rows, []any{&parts, &ms}, func() error {
-		queue.Parts(parts).Each(func(name string, amount int64) { sum[name] += float64(amount) * ms })
-		return nil
-	}); err != nil {
 		return nil, err
 	}
 	if q.Filter != (reports.Filter{}) {
 		return sum, nil // what runs has no charge to filter
 	}
-	rows, err = tx.Query(ctx, "SELECT attempt FROM elements WHERE live_attempt IS NOT NULL")
+	rows, err := tx.Query(ctx, "SELECT attempt FROM elements WHERE live_attempt IS NOT NULL")
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +38,7 @@ func gather(ctx context.Context, tx pgx.Tx, q reports.Query, until time.Time, co
 			from = q.Period.From
 		}
 		if ms := until.Sub(from).Milliseconds(); ms > 0 {
-			running(&a, func(name string, amount int64) { sum[name] += float64(amount) * float64(ms) })
+			of.running(&a, func(name string, amount int64) { sum[name] += float64(amount) * float64(ms) })
 		}
 		return nil
 	})
@@ -81,6 +61,11 @@ func utilisation(q reports.Query, now time.Time) (until time.Time, ms float64, e
 
 const capacityNote = "capacity is that of the nodes and GPUs as they are now, for the whole period: a node that was away counts as unused; " +
 	"what runs still counts until now; what an older version charged is not known by node"
+
+var (
+	slotsGiven = given{"node", "nodes", slotsByNode}
+	fgpuGiven  = given{"gpu", "gpu_slices", slicesByGPU}
+)
 
 func slotsByNode(a *queue.Attempt, add func(string, int64)) {
 	for i := range a.Alloc {
@@ -121,11 +106,11 @@ func nodeReport(ctx context.Context, tx pgx.Tx, q reports.Query, now time.Time) 
 	if err != nil {
 		return nil, err
 	}
-	slots, err := gather(ctx, tx, q, until, "nodes", slotsByNode)
+	slots, err := gather(ctx, tx, q, until, &slotsGiven)
 	if err != nil {
 		return nil, err
 	}
-	fgpu, err := gather(ctx, tx, q, until, "gpu_slices", slicesByGPU)
+	fgpu, err := gather(ctx, tx, q, until, &fgpuGiven)
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +158,7 @@ func gpuReport(ctx context.Context, tx pgx.Tx, q reports.Query, now time.Time) (
 	if err != nil {
 		return nil, err
 	}
-	fgpu, err := gather(ctx, tx, q, until, "gpu_slices", slicesByGPU)
+	fgpu, err := gather(ctx, tx, q, until, &fgpuGiven)
 	if err != nil {
 		return nil, err
 	}
@@ -208,37 +193,4 @@ func sorted(h held) []string {
 	}
 	slices.SortFunc(names, cmp.Compare[string])
 	return names
-}
-
-// jobReport has a row for each attempt that ended in the period: the question that seff answers. The greatest, or the most wasteful, are first.
-func jobReport(ctx context.Context, tx pgx.Tx, q reports.Query) (*reports.Table, error) {
-	var c conditions
-	c.period("ended", q.Period)
-	c.filter(q.Filter)
-	order := "coalesce(fgpu * ms, 0) DESC, coalesce(slots * ms, 0) DESC, job, idx, attempt"
-	if q.Kind == reports.Wasters {
-		order = `coalesce(CASE WHEN sm_measured_ns > 0 THEN fgpu * ms * greatest(1 - sm_ns / nullif(sm_asked_ns, 0), 0) END, 0) DESC,
-			greatest(coalesce(slots * ms, 0) - cpu_ns / 1e6, 0) DESC, job, idx, attempt`
-	}
-	sql := fmt.Sprintf(`SELECT job, idx, attempt, user_name, %s, coalesce(outcome, ''), coalesce(slots * ms, slot_seconds * 1000, 0), cpu_ns::float8,
-		coalesce(memory, 0), max_memory, coalesce(fgpu * ms, fgpu_seconds * 100000, 0), coalesce(sm_ns, 0)::float8, coalesce(sm_asked_ns, 0)::float8, coalesce(gpu_memory, 0)
-		FROM (SELECT * %s FROM (SELECT *, %s AS ms FROM charges WHERE %s) c %s) x ORDER BY %s LIMIT %d`,
-		accountOf, smAsked, heldMillis, &c, capacities, order, q.Limit+1)
-	rows, err := tx.Query(ctx, sql, c.args...)
-	if err != nil {
-		return nil, err
-	}
-	t := &reports.Table{Columns: slices.Concat([]reports.Column{{Name: "job", Text: true}, {Name: "attempt"}, {Name: "user", Text: true}, {Name: "account", Text: true}, {Name: "outcome", Text: true}},
-		numbers("slot_hours", "cpu_percent", "memory_gib", "memory_percent", "fgpu_hours", "sm_percent", "gpu_memory_peak_gib"))}
-	var id queue.ElementID
-	var attempt, memory, peak, gpuPeak int64
-	var user, account, outcome string
-	var slot, cpu, fgpu, sm, asked float64
-	_, err = pgx.ForEachRow(rows, []any{&id.Job, &id.Index, &attempt, &user, &account, &outcome, &slot, &cpu, &memory, &peak, &fgpu, &sm, &asked, &gpuPeak}, func() error {
-		t.Add(id.String(), reports.Whole(attempt), user, account, outcome, hours(slot, 1), reports.Percent(cpu/1e6, slot), reports.Number(float64(memory)/gib, 3),
-			reports.Percent(float64(peak), float64(memory)), hours(fgpu, 100), reports.Percent(sm, asked), reports.Number(float64(gpuPeak)/gib, 3))
-		return nil
-	})
-	cut(t, q)
-	return t, err
 }

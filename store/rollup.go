@@ -47,78 +47,105 @@ const addOlder = `WITH taken AS (UPDATE charges SET seq = 0 WHERE ctid = ANY (AR
 
 const addNewer = `WITH new AS (SELECT * FROM ledger WHERE seq > $1 AND seq <= $2)` + addHours
 
-// RollUp brings usage_hours and consumable_hours up to the charges that are committed. Each step is one transaction with
-// the mark of how far it came, whose row it locks: so a charge counts once, whatever is killed when, and however many
+// summing is one of the sums that are made of the charges, and how far they came.
+type summing struct {
+	mark  string   // a table of one row: all charges of events up to it are summed
+	older string   // the condition on charges of an older batchd that are yet to be
+	take  []string // adds at most $1 of those, and marks them
+	add   []string // adds charges of events after $1 and up to $2
+}
+
+var summings = []summing{
+	{mark: "usage_mark", older: "seq IS NULL", take: []string{addOlder}, add: []string{addNewer}},
+	{mark: "ended_mark", older: "seq = 0", take: []string{endedOlder}, add: []string{heldNewer, endedNewer}}, // after usage_hours
+}
+
+// RollUp brings usage_hours, consumable_hours, ended_sums and held_sums up to the charges that are committed. Each step is one transaction
+// with the mark of how far it came, whose row it locks: so a charge counts once, whatever is killed when, and however many
 // processes call. It takes nothing from commits but their turn at the disk; call it every minute or so.
 func (s *Store) RollUp(ctx context.Context) error { return s.rollUp(ctx, rollUpStep) }
 
 func (s *Store) rollUp(ctx context.Context, step int64) error {
 	err := s.reader.with(ctx, func(c *pgx.Conn) error {
-		for {
-			more, err := rollUpOnce(ctx, c, step)
-			if err != nil || !more {
-				return err
+		for i := range summings {
+			for more := true; more; {
+				var err error
+				if more, err = summings[i].once(ctx, c, step); err != nil {
+					return err
+				}
 			}
 		}
+		return nil
 	})
 	return wrap(err, "roll up charges")
 }
 
-func rollUpOnce(ctx context.Context, c *pgx.Conn, step int64) (more bool, err error) {
+func (s *summing) once(ctx context.Context, c *pgx.Conn, step int64) (more bool, err error) {
 	tx, err := c.Begin(ctx)
 	if err != nil {
 		return false, err
 	}
 	defer tx.Rollback(ctx)
 	// A plan for any numbers would read the whole table for the charges of one minute.
-	if _, err := tx.Exec(ctx, "SET LOCAL enable_seqscan = off"); err != nil {
+	if _, err := tx.Exec(ctx, "SET LOCAL enable_seqscan = off; SET LOCAL jit = off; SET LOCAL work_mem = '64MB'"); err != nil {
 		return false, err
 	}
 	var mark, last int64
 	var older bool
 	// The end is read after the lock was got, and before the charges are: events are committed in their order, so all
 	// charges up to it are there.
-	if err := tx.QueryRow(ctx, "SELECT seq FROM usage_mark FOR UPDATE").Scan(&mark); err != nil {
+	if err := tx.QueryRow(ctx, "SELECT seq FROM "+s.mark+" FOR UPDATE").Scan(&mark); err != nil {
 		return false, err
 	}
-	err = tx.QueryRow(ctx, "SELECT (SELECT coalesce(max(seq), 0) FROM events), EXISTS (SELECT FROM charges WHERE seq IS NULL)").Scan(&last, &older)
+	err = tx.QueryRow(ctx, "SELECT (SELECT coalesce(max(seq), 0) FROM events), EXISTS (SELECT FROM charges WHERE "+s.older+")").Scan(&last, &older)
 	if err != nil {
 		return false, err
 	}
 	to := min(last, mark+step)
+	statements, args := s.add, []any{mark, to}
 	switch {
 	case older:
-		_, err = tx.Exec(ctx, addOlder, step)
-	case to > mark:
-		if _, err = tx.Exec(ctx, addNewer, mark, to); err == nil {
-			_, err = tx.Exec(ctx, "UPDATE usage_mark SET seq = $1", to)
-		}
-	default:
+		statements, args = s.take, []any{step}
+	case to <= mark:
 		return false, nil
 	}
-	if err != nil {
-		return false, err
+	for _, sql := range statements {
+		if _, err := tx.Exec(ctx, sql, args...); err != nil {
+			return false, err
+		}
+	}
+	if !older {
+		if _, err := tx.Exec(ctx, "UPDATE "+s.mark+" SET seq = $1", to); err != nil {
+			return false, err
+		}
 	}
 	return older || to < last, tx.Commit(ctx)
 }
 
-// CheckRollUp compares usage_hours and consumable_hours with the charges that they are made of, every sum of every hour, and
-// returns a sentence for each row that differs, at most 100. It reads all charges.
+// CheckRollUp compares usage_hours, consumable_hours, ended_sums and held_sums with the charges that they are made of, every sum of every
+// row, and returns a sentence for each row that differs, at most 100. It reads all charges.
 func (s *Store) CheckRollUp(ctx context.Context) ([]string, error) {
 	var out []string
 	err := s.reader.with(ctx, func(c *pgx.Conn) error {
-		const rolledUp = "WITH new AS (SELECT * FROM ledger WHERE seq <= (SELECT seq FROM usage_mark)) "
-		rows, err := c.Query(ctx, rolledUp+`(SELECT format('usage of %s, account %s, user %s, queue %s: charges give %s, the rollup has %s', hour, account, user_name, queue, r, u)
-			FROM (`+sumHours+`) r FULL JOIN (SELECT hour, account, user_name, queue, `+hourSums+` FROM usage_hours) u USING (hour, account, user_name, queue)
-			WHERE (r.ms, r.slot_ms, r.fgpu_ms, r.gpu_ms, r.memory_mib_ms, r.attempts, r.done, r.exited, r.suspended_ms, r.waited_ms, r.cpu_ns, r.sm_ns) IS DISTINCT FROM (u.ms, u.slot_ms, u.fgpu_ms, u.gpu_ms, u.memory_mib_ms, u.attempts, u.done, u.exited, u.suspended_ms, u.waited_ms, u.cpu_ns, u.sm_ns) LIMIT 100)
-			UNION ALL (SELECT format('%s in %s, account %s, user %s, queue %s: charges give %s, the rollup has %s', name, hour, account, user_name, queue, r.amount_ms, u.amount_ms)
-			FROM (`+sumConsumables+`) r FULL JOIN consumable_hours u USING (hour, account, user_name, queue, name)
-			WHERE r.amount_ms IS DISTINCT FROM u.amount_ms LIMIT 100)`)
-		if err != nil {
-			return err
+		for _, sql := range []string{checkHours, checkEnded, checkHeld} {
+			rows, err := c.Query(ctx, sql)
+			if err != nil {
+				return err
+			}
+			wrong, err := pgx.CollectRows(rows, pgx.RowTo[string])
+			if err != nil {
+				return err
+			}
+			out = append(out, wrong...)
 		}
-		out, err = pgx.CollectRows(rows, pgx.RowTo[string])
-		return err
+		return nil
 	})
 	return out[:min(len(out), 100)], wrap(err, "check the rollup of charges")
 }
+
+const checkHours = "WITH new AS (SELECT * FROM ledger WHERE seq <= (SELECT seq FROM usage_mark)) " + `(SELECT format('usage of %s, account %s, user %s, queue %s: charges give %s, the rollup has %s', hour, account, user_name, queue, r, u)
+	FROM (` + provenHours + `) r FULL JOIN (SELECT hour, account, user_name, queue, ` + hourSums + ` FROM usage_hours) u USING (hour, account, user_name, queue)
+	WHERE (r.ms, r.slot_ms, r.fgpu_ms, r.gpu_ms, r.memory_mib_ms, r.attempts, r.done, r.exited, r.suspended_ms, r.waited_ms, r.cpu_ns, r.sm_ns) IS DISTINCT FROM (u.ms, u.slot_ms, u.fgpu_ms, u.gpu_ms, u.memory_mib_ms, u.attempts, u.done, u.exited, u.suspended_ms, u.waited_ms, u.cpu_ns, u.sm_ns) LIMIT 100)
+	UNION ALL (SELECT format('%s in %s, account %s, user %s, queue %s: charges give %s, the rollup has %s', name, hour, account, user_name, queue, r.amount_ms, u.amount_ms)
+	FROM (` + provenConsumables + `) r FULL JOIN consumable_hours u USING (hour, account, user_name, queue, name)
+	WHERE r.amount_ms IS DISTINCT FROM u.amount_ms LIMIT 100)`

@@ -38,7 +38,8 @@ func BenchmarkRollUp(b *testing.B) {
 			exec("ANALYZE")
 			for b.Loop() {
 				exec("UPDATE usage_mark SET seq = 0")
-				exec("TRUNCATE usage_hours, consumable_hours")
+				exec("UPDATE ended_mark SET seq = 0")
+				exec("TRUNCATE usage_hours, consumable_hours, ended_sums, held_sums")
 				began := time.Now()
 				if err := s.RollUp(b.Context()); err != nil {
 					b.Fatal(err)

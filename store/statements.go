@@ -115,11 +115,13 @@ func prepare(b *Batch) (*statements, error) {
 	}
 	st.addNodes(enc, b.Nodes, d)
 	st.addSlices(d.taken)
-	st.addCharges(d.charges)
+	st.addCharges(d.charges, b.Nodes)
 	st.addCancelled(b.Events)
 	st.addQueues(b.Queues)
 	st.addReservations(enc, b.Reservations)
 	st.addPolicy(b.Policy)
+	st.addImages(enc, b.Images, b.Commits)
+	st.addGPUHours(b.GPUHours)
 	if len(b.Forgotten) > 0 {
 		ids := make([]int64, len(b.Forgotten))
 		for i, id := range b.Forgotten {

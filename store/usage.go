@@ -20,24 +20,25 @@ import (
 // It takes about as long as a second for a million charges. They are read as they arrive; memory does not grow with them.
 func (s *Store) LoadUsage(ctx context.Context, u *accounting.Usage, now time.Time) error {
 	err := s.reader.with(ctx, func(c *pgx.Conn) error {
-		rows, err := c.Query(ctx, `SELECT user_name, coalesce(nullif(account, ''), 'default'), ended, slot_seconds, fgpu_seconds
-			FROM charges WHERE ended >= $1`, u.Since(now))
+		rows, err := c.Query(ctx, `SELECT user_name, coalesce(nullif(account, ''), 'default'), ended, slot_seconds, fgpu_seconds,
+			coalesce(began, ended), coalesce(memory, 0) FROM charges WHERE ended >= $1`, u.Since(now))
 		if err != nil {
 			return err
 		}
 		var user, account pgtype.DriverBytes
-		var ended time.Time
-		var slotSeconds, fgpuSeconds float64
+		var ch queue.Charge // what its GiBSeconds needs
+		var used accounting.Used
 		leaves := map[string]accounting.Leaf{} // strings for each user in an account, not for each charge
 		var key []byte
-		_, err = pgx.ForEachRow(rows, []any{&user, &account, &ended, &slotSeconds, &fgpuSeconds}, func() error {
+		_, err = pgx.ForEachRow(rows, []any{&user, &account, &ch.Ended, &used.SlotSeconds, &used.FGPUSeconds, &ch.Began, &ch.Memory}, func() error {
 			key = append(append(append(key[:0], account...), 0), user...)
 			leaf, known := leaves[string(key)]
 			if !known {
 				leaf = accounting.Leaf{Account: string(account), User: string(user)}
 				leaves[string(key)] = leaf
 			}
-			u.AddTo(leaf, ended, slotSeconds, fgpuSeconds)
+			used.GiBSeconds = ch.GiBSeconds()
+			u.AddTo(leaf, ch.Ended, used)
 			return nil
 		})
 		return err

@@ -37,6 +37,7 @@ func TestLoadedUsageIsTheUsageThereWas(t *testing.T) {
 		w.do(ev(job, 0, submitted("", nil)), ev(job, 0, started(1, "n1", 0, 50)))
 		end := ended(1, 0, w.now.Add(time.Duration(job)*37*time.Hour))
 		end.Charge.User, end.Charge.Slots, end.Charge.FGPU = fmt.Sprint("user", job%3), int(job), 33*nodes.Amount(job)
+		end.Charge.Memory = int64(job)*1_234_567_891 + 1
 		was.Charge(end.Charge)
 		w.do(ev(job, 0, end))
 	}
@@ -49,7 +50,7 @@ func TestLoadedUsageIsTheUsageThereWas(t *testing.T) {
 		}
 		for _, user := range []string{"user0", "user1", "user2", "ada"} {
 			a, b := was.Of(user, now), is.Of(user, now)
-			if a != b || (a.SlotSeconds > 0) != (user != "ada") {
+			if a != b || (a.SlotSeconds > 0) != (user != "ada") || (a.GiBSeconds > 0) != (user != "ada") {
 				t.Errorf("%s: there was %v, loaded %v", user, a, b)
 			}
 		}

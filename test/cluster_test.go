@@ -81,6 +81,8 @@ description = "For jobs that say no queue."
 priority = 30
 default_run_limit = "24h"
 unfenced = "watchdog"
+writable = true
+overlay_size = "200MiB"
 [[queue]]
 name = "short"
 description = "Small and soon."
@@ -95,6 +97,13 @@ interactive = false
 name = "closed"
 description = "For others."
 users = ["nobody-at-all"]
+[[queue]]
+name = "idle"
+description = "Whose sessions must be used."
+idle_after = "3s"
+idle_warn = "3s"
+[session]
+idle_hook = "%[1]s/idle-hook"
 [[resource]]
 name = "licence"
 per_node = 2
@@ -134,6 +143,10 @@ func start() (*cluster, error) {
 		return nil, err
 	}
 	if err := os.WriteFile(filepath.Join(c.dir, "corrupt.sif"), bytes.Repeat([]byte("no image at all\n"), 4096), 0o644); err != nil {
+		return nil, err
+	}
+	hook := fmt.Sprintf("#!/bin/sh\numask 077\necho \"$FAIRSLICE_JOB $FAIRSLICE_OWNER $FAIRSLICE_DEADLINE\" >> %s/idle-warnings\n", c.dir)
+	if err := os.WriteFile(filepath.Join(c.dir, "idle-hook"), []byte(hook), 0o700); err != nil {
 		return nil, err
 	}
 	extraFile := filepath.Join(dir, "extra.toml")

@@ -183,6 +183,36 @@ func TestOthersJobsAreOutOfReach(t *testing.T) {
 	}
 }
 
+// What jobs used is to be seen by everybody, as in LSF; reports about others, and the policy's making, are administrators'.
+func TestWhatUsersSeeOfUsage(t *testing.T) {
+	_, a, b := people(t)
+	job := b.submit("-P seen -o out true")
+	b.wait(job, "DONE")
+	if out := a.must("bacct -P seen -u all"); !strings.Contains(out, "done jobs:       1 ") {
+		t.Errorf("bacct -u all does not count the job of another:\n%s", out)
+	}
+	if out := a.must("bacct -P seen"); !strings.Contains(out, "done jobs:       0 ") {
+		t.Errorf("bacct without -u counts the job of another:\n%s", out)
+	}
+	a.must("bacct -l " + job)
+	for _, report := range []string{"usage", "wait", "efficiency -by job", "wasters", "usage -by account", "nodes", "gpus"} {
+		a.refused("breport "+report+" -u 31002", "Reports about others are for administrators")
+	}
+	if out := a.must("breport usage -by project -P seen -csv"); strings.Contains(out, "seen") {
+		t.Errorf("a report has the job of another: %s", out)
+	}
+	if out := b.must("breport usage -by project -P seen -csv"); !strings.Contains(out, "seen,1,") {
+		t.Errorf("a report has not one's own job: %s", out)
+	}
+	for _, line := range []string{"bshare", "busers all", "badmin policy show", "badmin limit show", "bugroup || true"} {
+		a.must(line)
+	}
+	for _, line := range []string{"badmin account add mine", "badmin limit set user=31002 running=0", "badmin share set account=default shares=9",
+		"badmin budget set account=default gpu_hours=1 period=month hard", "echo | badmin account load -f -", "badmin policy log"} {
+		a.refused(line, "User permission denied")
+	}
+}
+
 func TestOutputFilesAreOpenedAsTheUser(t *testing.T) {
 	_, a, b := people(t)
 	for _, dir := range []string{a.home, b.home} {

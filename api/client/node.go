@@ -41,6 +41,7 @@ const (
 type Node struct {
 	config Config
 	nodes  pbconnect.NodesClient
+	pipes  pbconnect.NodesClient // over connections of their own: what nobody reads there must not hold up the node's stream
 	close  func()
 	log    *slog.Logger
 }
@@ -56,7 +57,12 @@ func NewNode(c Config, log *slog.Logger) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.nodes, n.close = pbconnect.NewNodesClient(client, base, connect.WithReadMaxBytes(maxAnswer)), client.CloseIdleConnections
+	piped, err := n.config.client(socket)
+	if err != nil {
+		return nil, err
+	}
+	n.pipes = pbconnect.NewNodesClient(piped, base, connect.WithReadMaxBytes(maxAnswer))
+	n.nodes, n.close = pbconnect.NewNodesClient(client, base, connect.WithReadMaxBytes(maxAnswer)), func() { client.CloseIdleConnections(); piped.CloseIdleConnections() }
 	return n, nil
 }
 

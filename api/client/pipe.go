@@ -20,7 +20,7 @@ const drainFor = 10 * time.Second
 func (n *Node) pipe(ctx context.Context, o queue.PipeOrder, h Handler) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	p := &pipe{stream: n.nodes.Pipe(ctx)}
+	p := &pipe{stream: n.pipes.Pipe(ctx)}
 	hangUp(ctx, p.stream)
 	defer leaveWith(ctx, p.stream.CloseRequest)()
 	if err := p.send(&pb.PipeUp{Id: o.Pipe}); err != nil {
@@ -69,8 +69,7 @@ func (p *pipe) send(m *pb.PipeUp) error {
 	return coded(p.stream.Send(m))
 }
 
-func (p *pipe) SendData(b []byte) error { return p.send(&pb.PipeUp{Data: b}) }
-func (p *pipe) SendErr(b []byte) error  { return p.send(&pb.PipeUp{Err: b}) }
+func (p *pipe) Send(o queue.PipeOutput) error { return p.send(wire.FromPipeOutput(o)) }
 
 func (p *pipe) Fail(msg string) error { return p.last(&pb.PipeUp{Error: msg}) }
 func (p *pipe) Close() error          { return p.last(&pb.PipeUp{End: true}) }

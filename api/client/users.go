@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"sync"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -159,6 +160,19 @@ func (u *Users) Shares(ctx context.Context, compare ...string) (*pb.SharesRespon
 	return res, err
 }
 
+// Extend lets a running job run longer by add, or until it has run for limit; one of them is 0.
+func (u *Users) Extend(ctx context.Context, id string, add, limit time.Duration) (*pb.ExtendResponse, error) {
+	res := new(pb.ExtendResponse)
+	req := &pb.ExtendRequest{Id: id, Add: int64(add), RunLimit: int64(limit)}
+	return res, u.unary(ctx, ifNotSent, pbconnect.UsersExtendProcedure, req, res)
+}
+
+// Budgets are those over an account, or with "" all that the caller may see.
+func (u *Users) Budgets(ctx context.Context, account string) (*pb.BudgetsResponse, error) {
+	res := new(pb.BudgetsResponse)
+	return res, u.unary(ctx, always, pbconnect.UsersBudgetsProcedure, &pb.BudgetsRequest{Account: account}, res)
+}
+
 // Reservations lists advance reservations; none named are all.
 func (u *Users) Reservations(ctx context.Context, ids ...string) (*pb.ReservationsResponse, error) {
 	res := new(pb.ReservationsResponse)
@@ -203,6 +217,19 @@ func (u *Users) Queues(ctx context.Context, req *pb.QueuesRequest) (*pb.QueuesRe
 func (u *Users) Hosts(ctx context.Context, names ...string) (*pb.HostsResponse, error) {
 	res := new(pb.HostsResponse)
 	return res, u.unary(ctx, always, pbconnect.UsersHostsProcedure, &pb.HostsRequest{Names: names}, res)
+}
+
+// Login makes a link that logs in to the web page, once. Each call makes another.
+func (u *Users) Login(ctx context.Context) (*pb.LoginResponse, error) {
+	res := new(pb.LoginResponse)
+	return res, u.unary(ctx, always, pbconnect.UsersLoginProcedure, &pb.LoginRequest{}, res)
+}
+
+// Apps lists the apps of a running job, or opens one: that may take as long as the app takes to start. Opened twice, it is
+// started once.
+func (u *Users) Apps(ctx context.Context, req *pb.AppsRequest) (*pb.AppsResponse, error) {
+	res := new(pb.AppsResponse)
+	return res, u.unary(ctx, always, pbconnect.UsersAppsProcedure, req, res)
 }
 
 // Cluster describes the cluster.

@@ -444,6 +444,7 @@ type Heartbeat struct {
 	MemoryAvailable int64                  `protobuf:"varint,2,opt,name=memory_available,json=memoryAvailable,proto3" json:"memory_available,omitempty"`
 	Usage           []*AttemptUsage        `protobuf:"bytes,3,rep,name=usage,proto3" json:"usage,omitempty"`
 	LostGpus        []string               `protobuf:"bytes,4,rep,name=lost_gpus,json=lostGpus,proto3" json:"lost_gpus,omitempty"` // UUIDs that the driver no longer answers for
+	Fetches         []*AttemptFetch        `protobuf:"bytes,5,rep,name=fetches,proto3" json:"fetches,omitempty"`                   // all that wait for their image
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -506,6 +507,90 @@ func (x *Heartbeat) GetLostGpus() []string {
 	return nil
 }
 
+func (x *Heartbeat) GetFetches() []*AttemptFetch {
+	if x != nil {
+		return x.Fetches
+	}
+	return nil
+}
+
+// AttemptFetch is how far the image of an attempt is.
+type AttemptFetch struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           int64                  `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	Index         int32                  `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
+	Attempt       int32                  `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Done          int64                  `protobuf:"varint,4,opt,name=done,proto3" json:"done,omitempty"` // bytes
+	Total         int64                  `protobuf:"varint,5,opt,name=total,proto3" json:"total,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AttemptFetch) Reset() {
+	*x = AttemptFetch{}
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AttemptFetch) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AttemptFetch) ProtoMessage() {}
+
+func (x *AttemptFetch) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AttemptFetch.ProtoReflect.Descriptor instead.
+func (*AttemptFetch) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_nodes_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *AttemptFetch) GetJob() int64 {
+	if x != nil {
+		return x.Job
+	}
+	return 0
+}
+
+func (x *AttemptFetch) GetIndex() int32 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *AttemptFetch) GetAttempt() int32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *AttemptFetch) GetDone() int64 {
+	if x != nil {
+		return x.Done
+	}
+	return 0
+}
+
+func (x *AttemptFetch) GetTotal() int64 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
 type AttemptUsage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           int64                  `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
@@ -518,7 +603,7 @@ type AttemptUsage struct {
 
 func (x *AttemptUsage) Reset() {
 	*x = AttemptUsage{}
-	mi := &file_fairslice_v1_nodes_proto_msgTypes[6]
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -530,7 +615,7 @@ func (x *AttemptUsage) String() string {
 func (*AttemptUsage) ProtoMessage() {}
 
 func (x *AttemptUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_nodes_proto_msgTypes[6]
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -543,7 +628,7 @@ func (x *AttemptUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttemptUsage.ProtoReflect.Descriptor instead.
 func (*AttemptUsage) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_nodes_proto_rawDescGZIP(), []int{6}
+	return file_fairslice_v1_nodes_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *AttemptUsage) GetJob() int64 {
@@ -596,7 +681,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_fairslice_v1_nodes_proto_msgTypes[7]
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -608,7 +693,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_nodes_proto_msgTypes[7]
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -621,7 +706,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_nodes_proto_rawDescGZIP(), []int{7}
+	return file_fairslice_v1_nodes_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Report) GetJob() int64 {
@@ -747,7 +832,7 @@ type NotedReport struct {
 
 func (x *NotedReport) Reset() {
 	*x = NotedReport{}
-	mi := &file_fairslice_v1_nodes_proto_msgTypes[8]
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -759,7 +844,7 @@ func (x *NotedReport) String() string {
 func (*NotedReport) ProtoMessage() {}
 
 func (x *NotedReport) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_nodes_proto_msgTypes[8]
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -772,7 +857,7 @@ func (x *NotedReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotedReport.ProtoReflect.Descriptor instead.
 func (*NotedReport) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_nodes_proto_rawDescGZIP(), []int{8}
+	return file_fairslice_v1_nodes_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *NotedReport) GetText() string {
@@ -798,7 +883,7 @@ type BeganReport struct {
 
 func (x *BeganReport) Reset() {
 	*x = BeganReport{}
-	mi := &file_fairslice_v1_nodes_proto_msgTypes[9]
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -810,7 +895,7 @@ func (x *BeganReport) String() string {
 func (*BeganReport) ProtoMessage() {}
 
 func (x *BeganReport) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_nodes_proto_msgTypes[9]
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -823,7 +908,7 @@ func (x *BeganReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeganReport.ProtoReflect.Descriptor instead.
 func (*BeganReport) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_nodes_proto_rawDescGZIP(), []int{9}
+	return file_fairslice_v1_nodes_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *BeganReport) GetPid() int32 {
@@ -897,7 +982,7 @@ type EndedReport struct {
 
 func (x *EndedReport) Reset() {
 	*x = EndedReport{}
-	mi := &file_fairslice_v1_nodes_proto_msgTypes[10]
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -909,7 +994,7 @@ func (x *EndedReport) String() string {
 func (*EndedReport) ProtoMessage() {}
 
 func (x *EndedReport) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_nodes_proto_msgTypes[10]
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -922,7 +1007,7 @@ func (x *EndedReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndedReport.ProtoReflect.Descriptor instead.
 func (*EndedReport) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_nodes_proto_rawDescGZIP(), []int{10}
+	return file_fairslice_v1_nodes_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *EndedReport) GetStatus() int32 {
@@ -984,7 +1069,7 @@ type StoppedReport struct {
 
 func (x *StoppedReport) Reset() {
 	*x = StoppedReport{}
-	mi := &file_fairslice_v1_nodes_proto_msgTypes[11]
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -996,7 +1081,7 @@ func (x *StoppedReport) String() string {
 func (*StoppedReport) ProtoMessage() {}
 
 func (x *StoppedReport) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_nodes_proto_msgTypes[11]
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1009,7 +1094,7 @@ func (x *StoppedReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoppedReport.ProtoReflect.Descriptor instead.
 func (*StoppedReport) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_nodes_proto_rawDescGZIP(), []int{11}
+	return file_fairslice_v1_nodes_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *StoppedReport) GetStopped() bool {
@@ -1033,7 +1118,7 @@ type StartFailed struct {
 
 func (x *StartFailed) Reset() {
 	*x = StartFailed{}
-	mi := &file_fairslice_v1_nodes_proto_msgTypes[12]
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1045,7 +1130,7 @@ func (x *StartFailed) String() string {
 func (*StartFailed) ProtoMessage() {}
 
 func (x *StartFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_nodes_proto_msgTypes[12]
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1058,7 +1143,7 @@ func (x *StartFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartFailed.ProtoReflect.Descriptor instead.
 func (*StartFailed) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_nodes_proto_rawDescGZIP(), []int{12}
+	return file_fairslice_v1_nodes_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *StartFailed) GetCode() string {
@@ -1109,7 +1194,7 @@ type Acknowledge struct {
 
 func (x *Acknowledge) Reset() {
 	*x = Acknowledge{}
-	mi := &file_fairslice_v1_nodes_proto_msgTypes[13]
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1121,7 +1206,7 @@ func (x *Acknowledge) String() string {
 func (*Acknowledge) ProtoMessage() {}
 
 func (x *Acknowledge) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_nodes_proto_msgTypes[13]
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1134,7 +1219,7 @@ func (x *Acknowledge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Acknowledge.ProtoReflect.Descriptor instead.
 func (*Acknowledge) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_nodes_proto_rawDescGZIP(), []int{13}
+	return file_fairslice_v1_nodes_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Acknowledge) GetJob() int64 {
@@ -1192,15 +1277,17 @@ type Assignment struct {
 	Deadline       int64                  `protobuf:"varint,22,opt,name=deadline,proto3" json:"deadline,omitempty"` // -t
 	IndexStep      int32                  `protobuf:"varint,23,opt,name=index_step,json=indexStep,proto3" json:"index_step,omitempty"`
 	IndexEnd       int32                  `protobuf:"varint,24,opt,name=index_end,json=indexEnd,proto3" json:"index_end,omitempty"`
-	Binds          []string               `protobuf:"bytes,25,rep,name=binds,proto3" json:"binds,omitempty"`        // SRC[:DST[:ro]] of the site for containers
-	Unfenced       bool                   `protobuf:"varint,26,opt,name=unfenced,proto3" json:"unfenced,omitempty"` // may run where its fraction of a GPU cannot be fenced, under the watchdog alone
+	Binds          []string               `protobuf:"bytes,25,rep,name=binds,proto3" json:"binds,omitempty"`                                 // SRC[:DST[:ro]] of the site for containers
+	Unfenced       bool                   `protobuf:"varint,26,opt,name=unfenced,proto3" json:"unfenced,omitempty"`                          // may run where its fraction of a GPU cannot be fenced, under the watchdog alone
+	Image          *NodeImage             `protobuf:"bytes,27,opt,name=image,proto3" json:"image,omitempty"`                                 // of the catalogue
+	OverlaySize    int64                  `protobuf:"varint,28,opt,name=overlay_size,json=overlaySize,proto3" json:"overlay_size,omitempty"` // bytes that the job may change of its image; 0: none
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Assignment) Reset() {
 	*x = Assignment{}
-	mi := &file_fairslice_v1_nodes_proto_msgTypes[14]
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1212,7 +1299,7 @@ func (x *Assignment) String() string {
 func (*Assignment) ProtoMessage() {}
 
 func (x *Assignment) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_nodes_proto_msgTypes[14]
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1225,7 +1312,7 @@ func (x *Assignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assignment.ProtoReflect.Descriptor instead.
 func (*Assignment) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_nodes_proto_rawDescGZIP(), []int{14}
+	return file_fairslice_v1_nodes_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Assignment) GetJob() int64 {
@@ -1410,6 +1497,186 @@ func (x *Assignment) GetUnfenced() bool {
 	return false
 }
 
+func (x *Assignment) GetImage() *NodeImage {
+	if x != nil {
+		return x.Image
+	}
+	return nil
+}
+
+func (x *Assignment) GetOverlaySize() int64 {
+	if x != nil {
+		return x.OverlaySize
+	}
+	return 0
+}
+
+// NodeImage is an image that the node fetches by its digest, once.
+type NodeImage struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Digest        string                 `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`
+	Size          int64                  `protobuf:"varint,3,opt,name=size,proto3" json:"size,omitempty"`     // bytes
+	Public        bool                   `protobuf:"varint,4,opt,name=public,proto3" json:"public,omitempty"` // any user may read the file; else only the job's owner
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeImage) Reset() {
+	*x = NodeImage{}
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeImage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeImage) ProtoMessage() {}
+
+func (x *NodeImage) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeImage.ProtoReflect.Descriptor instead.
+func (*NodeImage) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_nodes_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *NodeImage) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *NodeImage) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+func (x *NodeImage) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *NodeImage) GetPublic() bool {
+	if x != nil {
+		return x.Public
+	}
+	return false
+}
+
+// ImageRequest asks for a file from a place on, as far as an earlier try came.
+type ImageRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Digest        string                 `protobuf:"bytes,1,opt,name=digest,proto3" json:"digest,omitempty"`
+	Offset        int64                  `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImageRequest) Reset() {
+	*x = ImageRequest{}
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImageRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImageRequest) ProtoMessage() {}
+
+func (x *ImageRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImageRequest.ProtoReflect.Descriptor instead.
+func (*ImageRequest) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_nodes_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ImageRequest) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+func (x *ImageRequest) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+type ImageChunk struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImageChunk) Reset() {
+	*x = ImageChunk{}
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImageChunk) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImageChunk) ProtoMessage() {}
+
+func (x *ImageChunk) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImageChunk.ProtoReflect.Descriptor instead.
+func (*ImageChunk) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_nodes_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ImageChunk) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
 // Order acts on an attempt. Each is safe to repeat.
 type Order struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1428,7 +1695,7 @@ type Order struct {
 
 func (x *Order) Reset() {
 	*x = Order{}
-	mi := &file_fairslice_v1_nodes_proto_msgTypes[15]
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1440,7 +1707,7 @@ func (x *Order) String() string {
 func (*Order) ProtoMessage() {}
 
 func (x *Order) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_nodes_proto_msgTypes[15]
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1453,7 +1720,7 @@ func (x *Order) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Order.ProtoReflect.Descriptor instead.
 func (*Order) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_nodes_proto_rawDescGZIP(), []int{15}
+	return file_fairslice_v1_nodes_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Order) GetJob() int64 {
@@ -1522,7 +1789,7 @@ func (x *Order) GetMemoryLimit() int64 {
 type OpenPipe struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Kind          string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"` // tty, peek
+	Kind          string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"` // tty, peek; beside the job: exec, copy, dial, app, snapshot
 	Job           int64                  `protobuf:"varint,3,opt,name=job,proto3" json:"job,omitempty"`
 	Index         int32                  `protobuf:"varint,4,opt,name=index,proto3" json:"index,omitempty"`
 	Attempt       int32                  `protobuf:"varint,5,opt,name=attempt,proto3" json:"attempt,omitempty"`
@@ -1530,13 +1797,18 @@ type OpenPipe struct {
 	Replay        bool                   `protobuf:"varint,7,opt,name=replay,proto3" json:"replay,omitempty"` // tty: what the terminal showed last
 	Rows          uint32                 `protobuf:"varint,8,opt,name=rows,proto3" json:"rows,omitempty"`
 	Cols          uint32                 `protobuf:"varint,9,opt,name=cols,proto3" json:"cols,omitempty"`
+	Exec          *ExecOrder             `protobuf:"bytes,10,opt,name=exec,proto3" json:"exec,omitempty"`
+	Copy          *CopyOrder             `protobuf:"bytes,11,opt,name=copy,proto3" json:"copy,omitempty"`
+	Dial          *DialOrder             `protobuf:"bytes,12,opt,name=dial,proto3" json:"dial,omitempty"`
+	App           []byte                 `protobuf:"bytes,13,opt,name=app,proto3" json:"app,omitempty"` // images.AppOrder as JSON, for the server beside the job
+	Snapshot      *SnapshotOrder         `protobuf:"bytes,14,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *OpenPipe) Reset() {
 	*x = OpenPipe{}
-	mi := &file_fairslice_v1_nodes_proto_msgTypes[16]
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1548,7 +1820,7 @@ func (x *OpenPipe) String() string {
 func (*OpenPipe) ProtoMessage() {}
 
 func (x *OpenPipe) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_nodes_proto_msgTypes[16]
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1561,7 +1833,7 @@ func (x *OpenPipe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenPipe.ProtoReflect.Descriptor instead.
 func (*OpenPipe) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_nodes_proto_rawDescGZIP(), []int{16}
+	return file_fairslice_v1_nodes_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *OpenPipe) GetId() string {
@@ -1627,6 +1899,86 @@ func (x *OpenPipe) GetCols() uint32 {
 	return 0
 }
 
+func (x *OpenPipe) GetExec() *ExecOrder {
+	if x != nil {
+		return x.Exec
+	}
+	return nil
+}
+
+func (x *OpenPipe) GetCopy() *CopyOrder {
+	if x != nil {
+		return x.Copy
+	}
+	return nil
+}
+
+func (x *OpenPipe) GetDial() *DialOrder {
+	if x != nil {
+		return x.Dial
+	}
+	return nil
+}
+
+func (x *OpenPipe) GetApp() []byte {
+	if x != nil {
+		return x.App
+	}
+	return nil
+}
+
+func (x *OpenPipe) GetSnapshot() *SnapshotOrder {
+	if x != nil {
+		return x.Snapshot
+	}
+	return nil
+}
+
+// SnapshotOrder sends the root file system of a job's container as an archive, with these labels beside those that it has.
+type SnapshotOrder struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Labels        map[string]string      `protobuf:"bytes,1,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SnapshotOrder) Reset() {
+	*x = SnapshotOrder{}
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SnapshotOrder) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SnapshotOrder) ProtoMessage() {}
+
+func (x *SnapshotOrder) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SnapshotOrder.ProtoReflect.Descriptor instead.
+func (*SnapshotOrder) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_nodes_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *SnapshotOrder) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
 type PipeUp struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"` // in the first message
@@ -1634,13 +1986,17 @@ type PipeUp struct {
 	Err           []byte                 `protobuf:"bytes,3,opt,name=err,proto3" json:"err,omitempty"`
 	Error         string                 `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"` // for people: why there is nothing
 	End           bool                   `protobuf:"varint,5,opt,name=end,proto3" json:"end,omitempty"`
+	Taken         uint32                 `protobuf:"varint,6,opt,name=taken,proto3" json:"taken,omitempty"`   // beside the job: bytes of input that were taken
+	Eof           bool                   `protobuf:"varint,7,opt,name=eof,proto3" json:"eof,omitempty"`       // dial: the program there has closed its end
+	Exited        bool                   `protobuf:"varint,8,opt,name=exited,proto3" json:"exited,omitempty"` // beside the job: the program has ended
+	Status        int32                  `protobuf:"varint,9,opt,name=status,proto3" json:"status,omitempty"` // with exited: its raw wait status
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PipeUp) Reset() {
 	*x = PipeUp{}
-	mi := &file_fairslice_v1_nodes_proto_msgTypes[17]
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1652,7 +2008,7 @@ func (x *PipeUp) String() string {
 func (*PipeUp) ProtoMessage() {}
 
 func (x *PipeUp) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_nodes_proto_msgTypes[17]
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1665,7 +2021,7 @@ func (x *PipeUp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PipeUp.ProtoReflect.Descriptor instead.
 func (*PipeUp) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_nodes_proto_rawDescGZIP(), []int{17}
+	return file_fairslice_v1_nodes_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *PipeUp) GetId() string {
@@ -1703,6 +2059,34 @@ func (x *PipeUp) GetEnd() bool {
 	return false
 }
 
+func (x *PipeUp) GetTaken() uint32 {
+	if x != nil {
+		return x.Taken
+	}
+	return 0
+}
+
+func (x *PipeUp) GetEof() bool {
+	if x != nil {
+		return x.Eof
+	}
+	return false
+}
+
+func (x *PipeUp) GetExited() bool {
+	if x != nil {
+		return x.Exited
+	}
+	return false
+}
+
+func (x *PipeUp) GetStatus() int32 {
+	if x != nil {
+		return x.Status
+	}
+	return 0
+}
+
 type PipeDown struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Kind:
@@ -1718,7 +2102,7 @@ type PipeDown struct {
 
 func (x *PipeDown) Reset() {
 	*x = PipeDown{}
-	mi := &file_fairslice_v1_nodes_proto_msgTypes[18]
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1730,7 +2114,7 @@ func (x *PipeDown) String() string {
 func (*PipeDown) ProtoMessage() {}
 
 func (x *PipeDown) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_nodes_proto_msgTypes[18]
+	mi := &file_fairslice_v1_nodes_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1743,7 +2127,7 @@ func (x *PipeDown) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PipeDown.ProtoReflect.Descriptor instead.
 func (*PipeDown) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_nodes_proto_rawDescGZIP(), []int{18}
+	return file_fairslice_v1_nodes_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *PipeDown) GetKind() isPipeDown_Kind {
@@ -1846,12 +2230,19 @@ const file_fairslice_v1_nodes_proto_rawDesc = "" +
 	"\aWelcome\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12'\n" +
 	"\x0fheartbeat_every\x18\x02 \x01(\x03R\x0eheartbeatEvery\x12\x12\n" +
-	"\x04time\x18\x03 \x01(\x03R\x04time\"\x9b\x01\n" +
+	"\x04time\x18\x03 \x01(\x03R\x04time\"\xd1\x01\n" +
 	"\tHeartbeat\x12\x14\n" +
 	"\x05load1\x18\x01 \x01(\x01R\x05load1\x12)\n" +
 	"\x10memory_available\x18\x02 \x01(\x03R\x0fmemoryAvailable\x120\n" +
 	"\x05usage\x18\x03 \x03(\v2\x1a.fairslice.v1.AttemptUsageR\x05usage\x12\x1b\n" +
-	"\tlost_gpus\x18\x04 \x03(\tR\blostGpus\"{\n" +
+	"\tlost_gpus\x18\x04 \x03(\tR\blostGpus\x124\n" +
+	"\afetches\x18\x05 \x03(\v2\x1a.fairslice.v1.AttemptFetchR\afetches\"z\n" +
+	"\fAttemptFetch\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\x03R\x03job\x12\x14\n" +
+	"\x05index\x18\x02 \x01(\x05R\x05index\x12\x18\n" +
+	"\aattempt\x18\x03 \x01(\x05R\aattempt\x12\x12\n" +
+	"\x04done\x18\x04 \x01(\x03R\x04done\x12\x14\n" +
+	"\x05total\x18\x05 \x01(\x03R\x05total\"{\n" +
 	"\fAttemptUsage\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\x03R\x03job\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x05R\x05index\x12\x18\n" +
@@ -1899,7 +2290,7 @@ const file_fairslice_v1_nodes_proto_rawDesc = "" +
 	"\x03job\x18\x01 \x01(\x03R\x03job\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x05R\x05index\x12\x18\n" +
 	"\aattempt\x18\x03 \x01(\x05R\aattempt\x12\x12\n" +
-	"\x04kind\x18\x04 \x01(\tR\x04kind\"\xf9\x05\n" +
+	"\x04kind\x18\x04 \x01(\tR\x04kind\"\xcb\x06\n" +
 	"\n" +
 	"Assignment\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\x03R\x03job\x12\x14\n" +
@@ -1931,7 +2322,20 @@ const file_fairslice_v1_nodes_proto_rawDesc = "" +
 	"index_step\x18\x17 \x01(\x05R\tindexStep\x12\x1b\n" +
 	"\tindex_end\x18\x18 \x01(\x05R\bindexEnd\x12\x14\n" +
 	"\x05binds\x18\x19 \x03(\tR\x05binds\x12\x1a\n" +
-	"\bunfenced\x18\x1a \x01(\bR\bunfenced\"\xe4\x01\n" +
+	"\bunfenced\x18\x1a \x01(\bR\bunfenced\x12-\n" +
+	"\x05image\x18\x1b \x01(\v2\x17.fairslice.v1.NodeImageR\x05image\x12!\n" +
+	"\foverlay_size\x18\x1c \x01(\x03R\voverlaySize\"c\n" +
+	"\tNodeImage\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06digest\x18\x02 \x01(\tR\x06digest\x12\x12\n" +
+	"\x04size\x18\x03 \x01(\x03R\x04size\x12\x16\n" +
+	"\x06public\x18\x04 \x01(\bR\x06public\">\n" +
+	"\fImageRequest\x12\x16\n" +
+	"\x06digest\x18\x01 \x01(\tR\x06digest\x12\x16\n" +
+	"\x06offset\x18\x02 \x01(\x03R\x06offset\" \n" +
+	"\n" +
+	"ImageChunk\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\"\xe4\x01\n" +
 	"\x05Order\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\x03R\x03job\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x05R\x05index\x12\x18\n" +
@@ -1941,7 +2345,7 @@ const file_fairslice_v1_nodes_proto_rawDesc = "" +
 	"\x06signal\x18\x06 \x01(\tR\x06signal\x12\x17\n" +
 	"\aat_once\x18\a \x01(\bR\x06atOnce\x12\x1b\n" +
 	"\trun_limit\x18\b \x01(\x03R\brunLimit\x12!\n" +
-	"\fmemory_limit\x18\t \x01(\x03R\vmemoryLimit\"\xc8\x01\n" +
+	"\fmemory_limit\x18\t \x01(\x03R\vmemoryLimit\"\x9a\x03\n" +
 	"\bOpenPipe\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x10\n" +
@@ -1951,22 +2355,38 @@ const file_fairslice_v1_nodes_proto_rawDesc = "" +
 	"\x06follow\x18\x06 \x01(\bR\x06follow\x12\x16\n" +
 	"\x06replay\x18\a \x01(\bR\x06replay\x12\x12\n" +
 	"\x04rows\x18\b \x01(\rR\x04rows\x12\x12\n" +
-	"\x04cols\x18\t \x01(\rR\x04cols\"f\n" +
+	"\x04cols\x18\t \x01(\rR\x04cols\x12+\n" +
+	"\x04exec\x18\n" +
+	" \x01(\v2\x17.fairslice.v1.ExecOrderR\x04exec\x12+\n" +
+	"\x04copy\x18\v \x01(\v2\x17.fairslice.v1.CopyOrderR\x04copy\x12+\n" +
+	"\x04dial\x18\f \x01(\v2\x17.fairslice.v1.DialOrderR\x04dial\x12\x10\n" +
+	"\x03app\x18\r \x01(\fR\x03app\x127\n" +
+	"\bsnapshot\x18\x0e \x01(\v2\x1b.fairslice.v1.SnapshotOrderR\bsnapshot\"\x8b\x01\n" +
+	"\rSnapshotOrder\x12?\n" +
+	"\x06labels\x18\x01 \x03(\v2'.fairslice.v1.SnapshotOrder.LabelsEntryR\x06labels\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xbe\x01\n" +
 	"\x06PipeUp\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04data\x18\x02 \x01(\fR\x04data\x12\x10\n" +
 	"\x03err\x18\x03 \x01(\fR\x03err\x12\x14\n" +
 	"\x05error\x18\x04 \x01(\tR\x05error\x12\x10\n" +
-	"\x03end\x18\x05 \x01(\bR\x03end\"l\n" +
+	"\x03end\x18\x05 \x01(\bR\x03end\x12\x14\n" +
+	"\x05taken\x18\x06 \x01(\rR\x05taken\x12\x10\n" +
+	"\x03eof\x18\a \x01(\bR\x03eof\x12\x16\n" +
+	"\x06exited\x18\b \x01(\bR\x06exited\x12\x16\n" +
+	"\x06status\x18\t \x01(\x05R\x06status\"l\n" +
 	"\bPipeDown\x12\x14\n" +
 	"\x04data\x18\x01 \x01(\fH\x00R\x04data\x12\x12\n" +
 	"\x03eof\x18\x02 \x01(\bH\x00R\x03eof\x12\x18\n" +
 	"\x06signal\x18\x03 \x01(\tH\x00R\x06signal\x12\x14\n" +
 	"\x04size\x18\x04 \x01(\x04H\x00R\x04sizeB\x06\n" +
-	"\x04kind2~\n" +
+	"\x04kind2\xbf\x01\n" +
 	"\x05Nodes\x12;\n" +
 	"\aConnect\x12\x14.fairslice.v1.NodeUp\x1a\x16.fairslice.v1.NodeDown(\x010\x01\x128\n" +
-	"\x04Pipe\x12\x14.fairslice.v1.PipeUp\x1a\x16.fairslice.v1.PipeDown(\x010\x01B\x15Z\x13fairslice/api/pb;pbb\x06proto3"
+	"\x04Pipe\x12\x14.fairslice.v1.PipeUp\x1a\x16.fairslice.v1.PipeDown(\x010\x01\x12?\n" +
+	"\x05Image\x12\x1a.fairslice.v1.ImageRequest\x1a\x18.fairslice.v1.ImageChunk0\x01B\x15Z\x13fairslice/api/pb;pbb\x06proto3"
 
 var (
 	file_fairslice_v1_nodes_proto_rawDescOnce sync.Once
@@ -1980,7 +2400,7 @@ func file_fairslice_v1_nodes_proto_rawDescGZIP() []byte {
 	return file_fairslice_v1_nodes_proto_rawDescData
 }
 
-var file_fairslice_v1_nodes_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_fairslice_v1_nodes_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_fairslice_v1_nodes_proto_goTypes = []any{
 	(*NodeUp)(nil),        // 0: fairslice.v1.NodeUp
 	(*NodeDown)(nil),      // 1: fairslice.v1.NodeDown
@@ -1988,57 +2408,75 @@ var file_fairslice_v1_nodes_proto_goTypes = []any{
 	(*AttemptState)(nil),  // 3: fairslice.v1.AttemptState
 	(*Welcome)(nil),       // 4: fairslice.v1.Welcome
 	(*Heartbeat)(nil),     // 5: fairslice.v1.Heartbeat
-	(*AttemptUsage)(nil),  // 6: fairslice.v1.AttemptUsage
-	(*Report)(nil),        // 7: fairslice.v1.Report
-	(*NotedReport)(nil),   // 8: fairslice.v1.NotedReport
-	(*BeganReport)(nil),   // 9: fairslice.v1.BeganReport
-	(*EndedReport)(nil),   // 10: fairslice.v1.EndedReport
-	(*StoppedReport)(nil), // 11: fairslice.v1.StoppedReport
-	(*StartFailed)(nil),   // 12: fairslice.v1.StartFailed
-	(*Acknowledge)(nil),   // 13: fairslice.v1.Acknowledge
-	(*Assignment)(nil),    // 14: fairslice.v1.Assignment
-	(*Order)(nil),         // 15: fairslice.v1.Order
-	(*OpenPipe)(nil),      // 16: fairslice.v1.OpenPipe
-	(*PipeUp)(nil),        // 17: fairslice.v1.PipeUp
-	(*PipeDown)(nil),      // 18: fairslice.v1.PipeDown
-	(*Node)(nil),          // 19: fairslice.v1.Node
-	(*Usage)(nil),         // 20: fairslice.v1.Usage
-	(*Identity)(nil),      // 21: fairslice.v1.Identity
-	(*Spec)(nil),          // 22: fairslice.v1.Spec
-	(*Allocation)(nil),    // 23: fairslice.v1.Allocation
+	(*AttemptFetch)(nil),  // 6: fairslice.v1.AttemptFetch
+	(*AttemptUsage)(nil),  // 7: fairslice.v1.AttemptUsage
+	(*Report)(nil),        // 8: fairslice.v1.Report
+	(*NotedReport)(nil),   // 9: fairslice.v1.NotedReport
+	(*BeganReport)(nil),   // 10: fairslice.v1.BeganReport
+	(*EndedReport)(nil),   // 11: fairslice.v1.EndedReport
+	(*StoppedReport)(nil), // 12: fairslice.v1.StoppedReport
+	(*StartFailed)(nil),   // 13: fairslice.v1.StartFailed
+	(*Acknowledge)(nil),   // 14: fairslice.v1.Acknowledge
+	(*Assignment)(nil),    // 15: fairslice.v1.Assignment
+	(*NodeImage)(nil),     // 16: fairslice.v1.NodeImage
+	(*ImageRequest)(nil),  // 17: fairslice.v1.ImageRequest
+	(*ImageChunk)(nil),    // 18: fairslice.v1.ImageChunk
+	(*Order)(nil),         // 19: fairslice.v1.Order
+	(*OpenPipe)(nil),      // 20: fairslice.v1.OpenPipe
+	(*SnapshotOrder)(nil), // 21: fairslice.v1.SnapshotOrder
+	(*PipeUp)(nil),        // 22: fairslice.v1.PipeUp
+	(*PipeDown)(nil),      // 23: fairslice.v1.PipeDown
+	nil,                   // 24: fairslice.v1.SnapshotOrder.LabelsEntry
+	(*Node)(nil),          // 25: fairslice.v1.Node
+	(*Usage)(nil),         // 26: fairslice.v1.Usage
+	(*Identity)(nil),      // 27: fairslice.v1.Identity
+	(*Spec)(nil),          // 28: fairslice.v1.Spec
+	(*Allocation)(nil),    // 29: fairslice.v1.Allocation
+	(*ExecOrder)(nil),     // 30: fairslice.v1.ExecOrder
+	(*CopyOrder)(nil),     // 31: fairslice.v1.CopyOrder
+	(*DialOrder)(nil),     // 32: fairslice.v1.DialOrder
 }
 var file_fairslice_v1_nodes_proto_depIdxs = []int32{
 	2,  // 0: fairslice.v1.NodeUp.hello:type_name -> fairslice.v1.Hello
 	5,  // 1: fairslice.v1.NodeUp.heartbeat:type_name -> fairslice.v1.Heartbeat
-	7,  // 2: fairslice.v1.NodeUp.report:type_name -> fairslice.v1.Report
+	8,  // 2: fairslice.v1.NodeUp.report:type_name -> fairslice.v1.Report
 	4,  // 3: fairslice.v1.NodeDown.welcome:type_name -> fairslice.v1.Welcome
-	14, // 4: fairslice.v1.NodeDown.assign:type_name -> fairslice.v1.Assignment
-	15, // 5: fairslice.v1.NodeDown.order:type_name -> fairslice.v1.Order
-	13, // 6: fairslice.v1.NodeDown.ack:type_name -> fairslice.v1.Acknowledge
-	16, // 7: fairslice.v1.NodeDown.open_pipe:type_name -> fairslice.v1.OpenPipe
-	19, // 8: fairslice.v1.Hello.node:type_name -> fairslice.v1.Node
+	15, // 4: fairslice.v1.NodeDown.assign:type_name -> fairslice.v1.Assignment
+	19, // 5: fairslice.v1.NodeDown.order:type_name -> fairslice.v1.Order
+	14, // 6: fairslice.v1.NodeDown.ack:type_name -> fairslice.v1.Acknowledge
+	20, // 7: fairslice.v1.NodeDown.open_pipe:type_name -> fairslice.v1.OpenPipe
+	25, // 8: fairslice.v1.Hello.node:type_name -> fairslice.v1.Node
 	3,  // 9: fairslice.v1.Hello.attempts:type_name -> fairslice.v1.AttemptState
-	6,  // 10: fairslice.v1.Heartbeat.usage:type_name -> fairslice.v1.AttemptUsage
-	20, // 11: fairslice.v1.AttemptUsage.usage:type_name -> fairslice.v1.Usage
-	9,  // 12: fairslice.v1.Report.began:type_name -> fairslice.v1.BeganReport
-	10, // 13: fairslice.v1.Report.ended:type_name -> fairslice.v1.EndedReport
-	11, // 14: fairslice.v1.Report.stopped:type_name -> fairslice.v1.StoppedReport
-	12, // 15: fairslice.v1.Report.failed:type_name -> fairslice.v1.StartFailed
-	8,  // 16: fairslice.v1.Report.noted:type_name -> fairslice.v1.NotedReport
-	20, // 17: fairslice.v1.EndedReport.usage:type_name -> fairslice.v1.Usage
-	9,  // 18: fairslice.v1.EndedReport.first:type_name -> fairslice.v1.BeganReport
-	21, // 19: fairslice.v1.Assignment.owner:type_name -> fairslice.v1.Identity
-	22, // 20: fairslice.v1.Assignment.spec:type_name -> fairslice.v1.Spec
-	23, // 21: fairslice.v1.Assignment.alloc:type_name -> fairslice.v1.Allocation
-	0,  // 22: fairslice.v1.Nodes.Connect:input_type -> fairslice.v1.NodeUp
-	17, // 23: fairslice.v1.Nodes.Pipe:input_type -> fairslice.v1.PipeUp
-	1,  // 24: fairslice.v1.Nodes.Connect:output_type -> fairslice.v1.NodeDown
-	18, // 25: fairslice.v1.Nodes.Pipe:output_type -> fairslice.v1.PipeDown
-	24, // [24:26] is the sub-list for method output_type
-	22, // [22:24] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	7,  // 10: fairslice.v1.Heartbeat.usage:type_name -> fairslice.v1.AttemptUsage
+	6,  // 11: fairslice.v1.Heartbeat.fetches:type_name -> fairslice.v1.AttemptFetch
+	26, // 12: fairslice.v1.AttemptUsage.usage:type_name -> fairslice.v1.Usage
+	10, // 13: fairslice.v1.Report.began:type_name -> fairslice.v1.BeganReport
+	11, // 14: fairslice.v1.Report.ended:type_name -> fairslice.v1.EndedReport
+	12, // 15: fairslice.v1.Report.stopped:type_name -> fairslice.v1.StoppedReport
+	13, // 16: fairslice.v1.Report.failed:type_name -> fairslice.v1.StartFailed
+	9,  // 17: fairslice.v1.Report.noted:type_name -> fairslice.v1.NotedReport
+	26, // 18: fairslice.v1.EndedReport.usage:type_name -> fairslice.v1.Usage
+	10, // 19: fairslice.v1.EndedReport.first:type_name -> fairslice.v1.BeganReport
+	27, // 20: fairslice.v1.Assignment.owner:type_name -> fairslice.v1.Identity
+	28, // 21: fairslice.v1.Assignment.spec:type_name -> fairslice.v1.Spec
+	29, // 22: fairslice.v1.Assignment.alloc:type_name -> fairslice.v1.Allocation
+	16, // 23: fairslice.v1.Assignment.image:type_name -> fairslice.v1.NodeImage
+	30, // 24: fairslice.v1.OpenPipe.exec:type_name -> fairslice.v1.ExecOrder
+	31, // 25: fairslice.v1.OpenPipe.copy:type_name -> fairslice.v1.CopyOrder
+	32, // 26: fairslice.v1.OpenPipe.dial:type_name -> fairslice.v1.DialOrder
+	21, // 27: fairslice.v1.OpenPipe.snapshot:type_name -> fairslice.v1.SnapshotOrder
+	24, // 28: fairslice.v1.SnapshotOrder.labels:type_name -> fairslice.v1.SnapshotOrder.LabelsEntry
+	0,  // 29: fairslice.v1.Nodes.Connect:input_type -> fairslice.v1.NodeUp
+	22, // 30: fairslice.v1.Nodes.Pipe:input_type -> fairslice.v1.PipeUp
+	17, // 31: fairslice.v1.Nodes.Image:input_type -> fairslice.v1.ImageRequest
+	1,  // 32: fairslice.v1.Nodes.Connect:output_type -> fairslice.v1.NodeDown
+	23, // 33: fairslice.v1.Nodes.Pipe:output_type -> fairslice.v1.PipeDown
+	18, // 34: fairslice.v1.Nodes.Image:output_type -> fairslice.v1.ImageChunk
+	32, // [32:35] is the sub-list for method output_type
+	29, // [29:32] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_fairslice_v1_nodes_proto_init() }
@@ -2059,14 +2497,14 @@ func file_fairslice_v1_nodes_proto_init() {
 		(*NodeDown_Ack)(nil),
 		(*NodeDown_OpenPipe)(nil),
 	}
-	file_fairslice_v1_nodes_proto_msgTypes[7].OneofWrappers = []any{
+	file_fairslice_v1_nodes_proto_msgTypes[8].OneofWrappers = []any{
 		(*Report_Began)(nil),
 		(*Report_Ended)(nil),
 		(*Report_Stopped)(nil),
 		(*Report_Failed)(nil),
 		(*Report_Noted)(nil),
 	}
-	file_fairslice_v1_nodes_proto_msgTypes[18].OneofWrappers = []any{
+	file_fairslice_v1_nodes_proto_msgTypes[23].OneofWrappers = []any{
 		(*PipeDown_Data)(nil),
 		(*PipeDown_Eof)(nil),
 		(*PipeDown_Signal)(nil),
@@ -2078,7 +2516,7 @@ func file_fairslice_v1_nodes_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fairslice_v1_nodes_proto_rawDesc), len(file_fairslice_v1_nodes_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   19,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

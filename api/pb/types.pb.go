@@ -24,6 +24,213 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// ExecOrder is a program to run beside a job, in its container, as its user.
+type ExecOrder struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Args          [][]byte               `protobuf:"bytes,1,rep,name=args,proto3" json:"args,omitempty"` // none: a shell
+	Env           [][]byte               `protobuf:"bytes,2,rep,name=env,proto3" json:"env,omitempty"`   // NAME=value, over the job's own
+	Dir           []byte                 `protobuf:"bytes,3,opt,name=dir,proto3" json:"dir,omitempty"`   // relative to the job's directory
+	Tty           bool                   `protobuf:"varint,4,opt,name=tty,proto3" json:"tty,omitempty"`
+	Term          string                 `protobuf:"bytes,5,opt,name=term,proto3" json:"term,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExecOrder) Reset() {
+	*x = ExecOrder{}
+	mi := &file_fairslice_v1_types_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExecOrder) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExecOrder) ProtoMessage() {}
+
+func (x *ExecOrder) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_types_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExecOrder.ProtoReflect.Descriptor instead.
+func (*ExecOrder) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_types_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *ExecOrder) GetArgs() [][]byte {
+	if x != nil {
+		return x.Args
+	}
+	return nil
+}
+
+func (x *ExecOrder) GetEnv() [][]byte {
+	if x != nil {
+		return x.Env
+	}
+	return nil
+}
+
+func (x *ExecOrder) GetDir() []byte {
+	if x != nil {
+		return x.Dir
+	}
+	return nil
+}
+
+func (x *ExecOrder) GetTty() bool {
+	if x != nil {
+		return x.Tty
+	}
+	return false
+}
+
+func (x *ExecOrder) GetTerm() string {
+	if x != nil {
+		return x.Term
+	}
+	return ""
+}
+
+// CopyOrder sends paths out as one stream (a tar archive), or takes such a stream in.
+type CopyOrder struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Paths         [][]byte               `protobuf:"bytes,1,rep,name=paths,proto3" json:"paths,omitempty"` // what to send out; relative to the job's directory
+	To            []byte                 `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`       // or where to put what comes in
+	Into          bool                   `protobuf:"varint,3,opt,name=into,proto3" json:"into,omitempty"`  // it must be a directory
+	Recursive     bool                   `protobuf:"varint,4,opt,name=recursive,proto3" json:"recursive,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CopyOrder) Reset() {
+	*x = CopyOrder{}
+	mi := &file_fairslice_v1_types_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CopyOrder) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CopyOrder) ProtoMessage() {}
+
+func (x *CopyOrder) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_types_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CopyOrder.ProtoReflect.Descriptor instead.
+func (*CopyOrder) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_types_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *CopyOrder) GetPaths() [][]byte {
+	if x != nil {
+		return x.Paths
+	}
+	return nil
+}
+
+func (x *CopyOrder) GetTo() []byte {
+	if x != nil {
+		return x.To
+	}
+	return nil
+}
+
+func (x *CopyOrder) GetInto() bool {
+	if x != nil {
+		return x.Into
+	}
+	return false
+}
+
+func (x *CopyOrder) GetRecursive() bool {
+	if x != nil {
+		return x.Recursive
+	}
+	return false
+}
+
+// DialOrder connects to a program beside a job.
+type DialOrder struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Port          int32                  `protobuf:"varint,1,opt,name=port,proto3" json:"port,omitempty"` // of 127.0.0.1
+	Path          string                 `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`  // or of a Unix socket
+	Own           bool                   `protobuf:"varint,3,opt,name=own,proto3" json:"own,omitempty"`   // only if the job's user listens at the port
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DialOrder) Reset() {
+	*x = DialOrder{}
+	mi := &file_fairslice_v1_types_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DialOrder) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DialOrder) ProtoMessage() {}
+
+func (x *DialOrder) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_types_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DialOrder.ProtoReflect.Descriptor instead.
+func (*DialOrder) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_types_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *DialOrder) GetPort() int32 {
+	if x != nil {
+		return x.Port
+	}
+	return 0
+}
+
+func (x *DialOrder) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *DialOrder) GetOwn() bool {
+	if x != nil {
+		return x.Own
+	}
+	return false
+}
+
 // Spec mirrors queue.Spec; its comments are there.
 type Spec struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -76,13 +283,16 @@ type Spec struct {
 	ScriptHash    string                 `protobuf:"bytes,47,opt,name=script_hash,json=scriptHash,proto3" json:"script_hash,omitempty"`
 	EnvHash       string                 `protobuf:"bytes,48,opt,name=env_hash,json=envHash,proto3" json:"env_hash,omitempty"`
 	Reservation   string                 `protobuf:"bytes,49,opt,name=reservation,proto3" json:"reservation,omitempty"`
+	Apps          []string               `protobuf:"bytes,50,rep,name=apps,proto3" json:"apps,omitempty"`
+	Writable      bool                   `protobuf:"varint,51,opt,name=writable,proto3" json:"writable,omitempty"`              // the image may be changed, for this session
+	ImageId       int64                  `protobuf:"varint,52,opt,name=image_id,json=imageId,proto3" json:"image_id,omitempty"` // of the catalogue; set by batchd
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Spec) Reset() {
 	*x = Spec{}
-	mi := &file_fairslice_v1_types_proto_msgTypes[0]
+	mi := &file_fairslice_v1_types_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -94,7 +304,7 @@ func (x *Spec) String() string {
 func (*Spec) ProtoMessage() {}
 
 func (x *Spec) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_types_proto_msgTypes[0]
+	mi := &file_fairslice_v1_types_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -107,7 +317,7 @@ func (x *Spec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Spec.ProtoReflect.Descriptor instead.
 func (*Spec) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_types_proto_rawDescGZIP(), []int{0}
+	return file_fairslice_v1_types_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Spec) GetName() string {
@@ -453,6 +663,27 @@ func (x *Spec) GetReservation() string {
 	return ""
 }
 
+func (x *Spec) GetApps() []string {
+	if x != nil {
+		return x.Apps
+	}
+	return nil
+}
+
+func (x *Spec) GetWritable() bool {
+	if x != nil {
+		return x.Writable
+	}
+	return false
+}
+
+func (x *Spec) GetImageId() int64 {
+	if x != nil {
+		return x.ImageId
+	}
+	return 0
+}
+
 type Array struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Ranges        []*Range               `protobuf:"bytes,1,rep,name=ranges,proto3" json:"ranges,omitempty"`
@@ -463,7 +694,7 @@ type Array struct {
 
 func (x *Array) Reset() {
 	*x = Array{}
-	mi := &file_fairslice_v1_types_proto_msgTypes[1]
+	mi := &file_fairslice_v1_types_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -475,7 +706,7 @@ func (x *Array) String() string {
 func (*Array) ProtoMessage() {}
 
 func (x *Array) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_types_proto_msgTypes[1]
+	mi := &file_fairslice_v1_types_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -488,7 +719,7 @@ func (x *Array) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Array.ProtoReflect.Descriptor instead.
 func (*Array) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_types_proto_rawDescGZIP(), []int{1}
+	return file_fairslice_v1_types_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Array) GetRanges() []*Range {
@@ -516,7 +747,7 @@ type Range struct {
 
 func (x *Range) Reset() {
 	*x = Range{}
-	mi := &file_fairslice_v1_types_proto_msgTypes[2]
+	mi := &file_fairslice_v1_types_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -528,7 +759,7 @@ func (x *Range) String() string {
 func (*Range) ProtoMessage() {}
 
 func (x *Range) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_types_proto_msgTypes[2]
+	mi := &file_fairslice_v1_types_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -541,7 +772,7 @@ func (x *Range) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Range.ProtoReflect.Descriptor instead.
 func (*Range) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_types_proto_rawDescGZIP(), []int{2}
+	return file_fairslice_v1_types_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Range) GetFirst() int32 {
@@ -577,7 +808,7 @@ type HostWish struct {
 
 func (x *HostWish) Reset() {
 	*x = HostWish{}
-	mi := &file_fairslice_v1_types_proto_msgTypes[3]
+	mi := &file_fairslice_v1_types_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -589,7 +820,7 @@ func (x *HostWish) String() string {
 func (*HostWish) ProtoMessage() {}
 
 func (x *HostWish) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_types_proto_msgTypes[3]
+	mi := &file_fairslice_v1_types_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -602,7 +833,7 @@ func (x *HostWish) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostWish.ProtoReflect.Descriptor instead.
 func (*HostWish) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_types_proto_rawDescGZIP(), []int{3}
+	return file_fairslice_v1_types_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *HostWish) GetName() string {
@@ -653,7 +884,7 @@ type ResReq struct {
 
 func (x *ResReq) Reset() {
 	*x = ResReq{}
-	mi := &file_fairslice_v1_types_proto_msgTypes[4]
+	mi := &file_fairslice_v1_types_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -665,7 +896,7 @@ func (x *ResReq) String() string {
 func (*ResReq) ProtoMessage() {}
 
 func (x *ResReq) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_types_proto_msgTypes[4]
+	mi := &file_fairslice_v1_types_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -678,7 +909,7 @@ func (x *ResReq) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResReq.ProtoReflect.Descriptor instead.
 func (*ResReq) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_types_proto_rawDescGZIP(), []int{4}
+	return file_fairslice_v1_types_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ResReq) GetSelect() string {
@@ -780,7 +1011,7 @@ type GPUOption struct {
 
 func (x *GPUOption) Reset() {
 	*x = GPUOption{}
-	mi := &file_fairslice_v1_types_proto_msgTypes[5]
+	mi := &file_fairslice_v1_types_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -792,7 +1023,7 @@ func (x *GPUOption) String() string {
 func (*GPUOption) ProtoMessage() {}
 
 func (x *GPUOption) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_types_proto_msgTypes[5]
+	mi := &file_fairslice_v1_types_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -805,7 +1036,7 @@ func (x *GPUOption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GPUOption.ProtoReflect.Descriptor instead.
 func (*GPUOption) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_types_proto_rawDescGZIP(), []int{5}
+	return file_fairslice_v1_types_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GPUOption) GetFgpu() int64 {
@@ -871,7 +1102,7 @@ type Identity struct {
 
 func (x *Identity) Reset() {
 	*x = Identity{}
-	mi := &file_fairslice_v1_types_proto_msgTypes[6]
+	mi := &file_fairslice_v1_types_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -883,7 +1114,7 @@ func (x *Identity) String() string {
 func (*Identity) ProtoMessage() {}
 
 func (x *Identity) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_types_proto_msgTypes[6]
+	mi := &file_fairslice_v1_types_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -896,7 +1127,7 @@ func (x *Identity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Identity.ProtoReflect.Descriptor instead.
 func (*Identity) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_types_proto_rawDescGZIP(), []int{6}
+	return file_fairslice_v1_types_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Identity) GetUser() string {
@@ -955,7 +1186,7 @@ type Slice struct {
 
 func (x *Slice) Reset() {
 	*x = Slice{}
-	mi := &file_fairslice_v1_types_proto_msgTypes[7]
+	mi := &file_fairslice_v1_types_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -967,7 +1198,7 @@ func (x *Slice) String() string {
 func (*Slice) ProtoMessage() {}
 
 func (x *Slice) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_types_proto_msgTypes[7]
+	mi := &file_fairslice_v1_types_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -980,7 +1211,7 @@ func (x *Slice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Slice.ProtoReflect.Descriptor instead.
 func (*Slice) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_types_proto_rawDescGZIP(), []int{7}
+	return file_fairslice_v1_types_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Slice) GetUuid() string {
@@ -1040,7 +1271,7 @@ type Allocation struct {
 
 func (x *Allocation) Reset() {
 	*x = Allocation{}
-	mi := &file_fairslice_v1_types_proto_msgTypes[8]
+	mi := &file_fairslice_v1_types_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1052,7 +1283,7 @@ func (x *Allocation) String() string {
 func (*Allocation) ProtoMessage() {}
 
 func (x *Allocation) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_types_proto_msgTypes[8]
+	mi := &file_fairslice_v1_types_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1065,7 +1296,7 @@ func (x *Allocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Allocation.ProtoReflect.Descriptor instead.
 func (*Allocation) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_types_proto_rawDescGZIP(), []int{8}
+	return file_fairslice_v1_types_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Allocation) GetNode() string {
@@ -1135,7 +1366,7 @@ type Reservation struct {
 
 func (x *Reservation) Reset() {
 	*x = Reservation{}
-	mi := &file_fairslice_v1_types_proto_msgTypes[9]
+	mi := &file_fairslice_v1_types_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1147,7 +1378,7 @@ func (x *Reservation) String() string {
 func (*Reservation) ProtoMessage() {}
 
 func (x *Reservation) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_types_proto_msgTypes[9]
+	mi := &file_fairslice_v1_types_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1160,7 +1391,7 @@ func (x *Reservation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reservation.ProtoReflect.Descriptor instead.
 func (*Reservation) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_types_proto_rawDescGZIP(), []int{9}
+	return file_fairslice_v1_types_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Reservation) GetId() string {
@@ -1236,7 +1467,7 @@ type Group struct {
 
 func (x *Group) Reset() {
 	*x = Group{}
-	mi := &file_fairslice_v1_types_proto_msgTypes[10]
+	mi := &file_fairslice_v1_types_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1248,7 +1479,7 @@ func (x *Group) String() string {
 func (*Group) ProtoMessage() {}
 
 func (x *Group) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_types_proto_msgTypes[10]
+	mi := &file_fairslice_v1_types_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1261,7 +1492,7 @@ func (x *Group) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Group.ProtoReflect.Descriptor instead.
 func (*Group) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_types_proto_rawDescGZIP(), []int{10}
+	return file_fairslice_v1_types_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Group) GetName() string {
@@ -1289,7 +1520,7 @@ type TimeWindow struct {
 
 func (x *TimeWindow) Reset() {
 	*x = TimeWindow{}
-	mi := &file_fairslice_v1_types_proto_msgTypes[11]
+	mi := &file_fairslice_v1_types_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1301,7 +1532,7 @@ func (x *TimeWindow) String() string {
 func (*TimeWindow) ProtoMessage() {}
 
 func (x *TimeWindow) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_types_proto_msgTypes[11]
+	mi := &file_fairslice_v1_types_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1314,7 +1545,7 @@ func (x *TimeWindow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TimeWindow.ProtoReflect.Descriptor instead.
 func (*TimeWindow) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_types_proto_rawDescGZIP(), []int{11}
+	return file_fairslice_v1_types_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *TimeWindow) GetDaily() bool {
@@ -1359,7 +1590,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_fairslice_v1_types_proto_msgTypes[12]
+	mi := &file_fairslice_v1_types_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1371,7 +1602,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_types_proto_msgTypes[12]
+	mi := &file_fairslice_v1_types_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1384,7 +1615,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_types_proto_rawDescGZIP(), []int{12}
+	return file_fairslice_v1_types_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Usage) GetCpu() int64 {
@@ -1493,7 +1724,7 @@ type GPUUsage struct {
 
 func (x *GPUUsage) Reset() {
 	*x = GPUUsage{}
-	mi := &file_fairslice_v1_types_proto_msgTypes[13]
+	mi := &file_fairslice_v1_types_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1505,7 +1736,7 @@ func (x *GPUUsage) String() string {
 func (*GPUUsage) ProtoMessage() {}
 
 func (x *GPUUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_types_proto_msgTypes[13]
+	mi := &file_fairslice_v1_types_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1518,7 +1749,7 @@ func (x *GPUUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GPUUsage.ProtoReflect.Descriptor instead.
 func (*GPUUsage) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_types_proto_rawDescGZIP(), []int{13}
+	return file_fairslice_v1_types_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *GPUUsage) GetUuid() string {
@@ -1592,7 +1823,7 @@ type GPU struct {
 
 func (x *GPU) Reset() {
 	*x = GPU{}
-	mi := &file_fairslice_v1_types_proto_msgTypes[14]
+	mi := &file_fairslice_v1_types_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1604,7 +1835,7 @@ func (x *GPU) String() string {
 func (*GPU) ProtoMessage() {}
 
 func (x *GPU) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_types_proto_msgTypes[14]
+	mi := &file_fairslice_v1_types_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1617,7 +1848,7 @@ func (x *GPU) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GPU.ProtoReflect.Descriptor instead.
 func (*GPU) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_types_proto_rawDescGZIP(), []int{14}
+	return file_fairslice_v1_types_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *GPU) GetIndex() int32 {
@@ -1748,7 +1979,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_fairslice_v1_types_proto_msgTypes[15]
+	mi := &file_fairslice_v1_types_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1760,7 +1991,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_types_proto_msgTypes[15]
+	mi := &file_fairslice_v1_types_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1773,7 +2004,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_types_proto_rawDescGZIP(), []int{15}
+	return file_fairslice_v1_types_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Node) GetId() string {
@@ -1934,7 +2165,22 @@ var File_fairslice_v1_types_proto protoreflect.FileDescriptor
 
 const file_fairslice_v1_types_proto_rawDesc = "" +
 	"\n" +
-	"\x18fairslice/v1/types.proto\x12\ffairslice.v1\"\xc5\v\n" +
+	"\x18fairslice/v1/types.proto\x12\ffairslice.v1\"i\n" +
+	"\tExecOrder\x12\x12\n" +
+	"\x04args\x18\x01 \x03(\fR\x04args\x12\x10\n" +
+	"\x03env\x18\x02 \x03(\fR\x03env\x12\x10\n" +
+	"\x03dir\x18\x03 \x01(\fR\x03dir\x12\x10\n" +
+	"\x03tty\x18\x04 \x01(\bR\x03tty\x12\x12\n" +
+	"\x04term\x18\x05 \x01(\tR\x04term\"c\n" +
+	"\tCopyOrder\x12\x14\n" +
+	"\x05paths\x18\x01 \x03(\fR\x05paths\x12\x0e\n" +
+	"\x02to\x18\x02 \x01(\fR\x02to\x12\x12\n" +
+	"\x04into\x18\x03 \x01(\bR\x04into\x12\x1c\n" +
+	"\trecursive\x18\x04 \x01(\bR\trecursive\"E\n" +
+	"\tDialOrder\x12\x12\n" +
+	"\x04port\x18\x01 \x01(\x05R\x04port\x12\x12\n" +
+	"\x04path\x18\x02 \x01(\tR\x04path\x12\x10\n" +
+	"\x03own\x18\x03 \x01(\bR\x03own\"\x90\f\n" +
 	"\x04Spec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12)\n" +
 	"\x05array\x18\x02 \x01(\v2\x13.fairslice.v1.ArrayR\x05array\x12 \n" +
@@ -1991,7 +2237,10 @@ const file_fairslice_v1_types_proto_rawDesc = "" +
 	"\vscript_hash\x18/ \x01(\tR\n" +
 	"scriptHash\x12\x19\n" +
 	"\benv_hash\x180 \x01(\tR\aenvHash\x12 \n" +
-	"\vreservation\x181 \x01(\tR\vreservation\x1a9\n" +
+	"\vreservation\x181 \x01(\tR\vreservation\x12\x12\n" +
+	"\x04apps\x182 \x03(\tR\x04apps\x12\x1a\n" +
+	"\bwritable\x183 \x01(\bR\bwritable\x12\x19\n" +
+	"\bimage_id\x184 \x01(\x03R\aimageId\x1a9\n" +
 	"\vLimitsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"J\n" +
@@ -2160,41 +2409,44 @@ func file_fairslice_v1_types_proto_rawDescGZIP() []byte {
 	return file_fairslice_v1_types_proto_rawDescData
 }
 
-var file_fairslice_v1_types_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_fairslice_v1_types_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_fairslice_v1_types_proto_goTypes = []any{
-	(*Spec)(nil),        // 0: fairslice.v1.Spec
-	(*Array)(nil),       // 1: fairslice.v1.Array
-	(*Range)(nil),       // 2: fairslice.v1.Range
-	(*HostWish)(nil),    // 3: fairslice.v1.HostWish
-	(*ResReq)(nil),      // 4: fairslice.v1.ResReq
-	(*GPUOption)(nil),   // 5: fairslice.v1.GPUOption
-	(*Identity)(nil),    // 6: fairslice.v1.Identity
-	(*Slice)(nil),       // 7: fairslice.v1.Slice
-	(*Allocation)(nil),  // 8: fairslice.v1.Allocation
-	(*Reservation)(nil), // 9: fairslice.v1.Reservation
-	(*Group)(nil),       // 10: fairslice.v1.Group
-	(*TimeWindow)(nil),  // 11: fairslice.v1.TimeWindow
-	(*Usage)(nil),       // 12: fairslice.v1.Usage
-	(*GPUUsage)(nil),    // 13: fairslice.v1.GPUUsage
-	(*GPU)(nil),         // 14: fairslice.v1.GPU
-	(*Node)(nil),        // 15: fairslice.v1.Node
-	nil,                 // 16: fairslice.v1.Spec.LimitsEntry
-	nil,                 // 17: fairslice.v1.ResReq.ConsumablesEntry
+	(*ExecOrder)(nil),   // 0: fairslice.v1.ExecOrder
+	(*CopyOrder)(nil),   // 1: fairslice.v1.CopyOrder
+	(*DialOrder)(nil),   // 2: fairslice.v1.DialOrder
+	(*Spec)(nil),        // 3: fairslice.v1.Spec
+	(*Array)(nil),       // 4: fairslice.v1.Array
+	(*Range)(nil),       // 5: fairslice.v1.Range
+	(*HostWish)(nil),    // 6: fairslice.v1.HostWish
+	(*ResReq)(nil),      // 7: fairslice.v1.ResReq
+	(*GPUOption)(nil),   // 8: fairslice.v1.GPUOption
+	(*Identity)(nil),    // 9: fairslice.v1.Identity
+	(*Slice)(nil),       // 10: fairslice.v1.Slice
+	(*Allocation)(nil),  // 11: fairslice.v1.Allocation
+	(*Reservation)(nil), // 12: fairslice.v1.Reservation
+	(*Group)(nil),       // 13: fairslice.v1.Group
+	(*TimeWindow)(nil),  // 14: fairslice.v1.TimeWindow
+	(*Usage)(nil),       // 15: fairslice.v1.Usage
+	(*GPUUsage)(nil),    // 16: fairslice.v1.GPUUsage
+	(*GPU)(nil),         // 17: fairslice.v1.GPU
+	(*Node)(nil),        // 18: fairslice.v1.Node
+	nil,                 // 19: fairslice.v1.Spec.LimitsEntry
+	nil,                 // 20: fairslice.v1.ResReq.ConsumablesEntry
 }
 var file_fairslice_v1_types_proto_depIdxs = []int32{
-	1,  // 0: fairslice.v1.Spec.array:type_name -> fairslice.v1.Array
-	4,  // 1: fairslice.v1.Spec.resources:type_name -> fairslice.v1.ResReq
-	5,  // 2: fairslice.v1.Spec.gpu_request:type_name -> fairslice.v1.GPUOption
-	3,  // 3: fairslice.v1.Spec.hosts:type_name -> fairslice.v1.HostWish
-	16, // 4: fairslice.v1.Spec.limits:type_name -> fairslice.v1.Spec.LimitsEntry
-	2,  // 5: fairslice.v1.Array.ranges:type_name -> fairslice.v1.Range
-	17, // 6: fairslice.v1.ResReq.consumables:type_name -> fairslice.v1.ResReq.ConsumablesEntry
-	7,  // 7: fairslice.v1.Allocation.slices:type_name -> fairslice.v1.Slice
-	10, // 8: fairslice.v1.Reservation.groups:type_name -> fairslice.v1.Group
-	11, // 9: fairslice.v1.Reservation.recurring:type_name -> fairslice.v1.TimeWindow
-	8,  // 10: fairslice.v1.Reservation.shares:type_name -> fairslice.v1.Allocation
-	13, // 11: fairslice.v1.Usage.gpus:type_name -> fairslice.v1.GPUUsage
-	14, // 12: fairslice.v1.Node.gpus:type_name -> fairslice.v1.GPU
+	4,  // 0: fairslice.v1.Spec.array:type_name -> fairslice.v1.Array
+	7,  // 1: fairslice.v1.Spec.resources:type_name -> fairslice.v1.ResReq
+	8,  // 2: fairslice.v1.Spec.gpu_request:type_name -> fairslice.v1.GPUOption
+	6,  // 3: fairslice.v1.Spec.hosts:type_name -> fairslice.v1.HostWish
+	19, // 4: fairslice.v1.Spec.limits:type_name -> fairslice.v1.Spec.LimitsEntry
+	5,  // 5: fairslice.v1.Array.ranges:type_name -> fairslice.v1.Range
+	20, // 6: fairslice.v1.ResReq.consumables:type_name -> fairslice.v1.ResReq.ConsumablesEntry
+	10, // 7: fairslice.v1.Allocation.slices:type_name -> fairslice.v1.Slice
+	13, // 8: fairslice.v1.Reservation.groups:type_name -> fairslice.v1.Group
+	14, // 9: fairslice.v1.Reservation.recurring:type_name -> fairslice.v1.TimeWindow
+	11, // 10: fairslice.v1.Reservation.shares:type_name -> fairslice.v1.Allocation
+	16, // 11: fairslice.v1.Usage.gpus:type_name -> fairslice.v1.GPUUsage
+	17, // 12: fairslice.v1.Node.gpus:type_name -> fairslice.v1.GPU
 	13, // [13:13] is the sub-list for method output_type
 	13, // [13:13] is the sub-list for method input_type
 	13, // [13:13] is the sub-list for extension type_name
@@ -2213,7 +2465,7 @@ func file_fairslice_v1_types_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fairslice_v1_types_proto_rawDesc), len(file_fairslice_v1_types_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   18,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

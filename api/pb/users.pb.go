@@ -21,6 +21,94 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type LoginRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LoginRequest) Reset() {
+	*x = LoginRequest{}
+	mi := &file_fairslice_v1_users_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LoginRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LoginRequest) ProtoMessage() {}
+
+func (x *LoginRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_users_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LoginRequest.ProtoReflect.Descriptor instead.
+func (*LoginRequest) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{0}
+}
+
+type LoginResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Url           string                 `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
+	Valid         int64                  `protobuf:"varint,2,opt,name=valid,proto3" json:"valid,omitempty"` // ns from now
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LoginResponse) Reset() {
+	*x = LoginResponse{}
+	mi := &file_fairslice_v1_users_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LoginResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LoginResponse) ProtoMessage() {}
+
+func (x *LoginResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_users_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LoginResponse.ProtoReflect.Descriptor instead.
+func (*LoginResponse) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *LoginResponse) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *LoginResponse) GetValid() int64 {
+	if x != nil {
+		return x.Valid
+	}
+	return 0
+}
+
 type SubmitRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Token         string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"` // made by the client, unique for each submission
@@ -33,7 +121,7 @@ type SubmitRequest struct {
 
 func (x *SubmitRequest) Reset() {
 	*x = SubmitRequest{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[0]
+	mi := &file_fairslice_v1_users_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -45,7 +133,7 @@ func (x *SubmitRequest) String() string {
 func (*SubmitRequest) ProtoMessage() {}
 
 func (x *SubmitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[0]
+	mi := &file_fairslice_v1_users_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -58,7 +146,7 @@ func (x *SubmitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitRequest.ProtoReflect.Descriptor instead.
 func (*SubmitRequest) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{0}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *SubmitRequest) GetToken() string {
@@ -101,7 +189,7 @@ type SubmitResponse struct {
 
 func (x *SubmitResponse) Reset() {
 	*x = SubmitResponse{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[1]
+	mi := &file_fairslice_v1_users_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -113,7 +201,7 @@ func (x *SubmitResponse) String() string {
 func (*SubmitResponse) ProtoMessage() {}
 
 func (x *SubmitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[1]
+	mi := &file_fairslice_v1_users_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -126,7 +214,7 @@ func (x *SubmitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitResponse.ProtoReflect.Descriptor instead.
 func (*SubmitResponse) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{1}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *SubmitResponse) GetJob() int64 {
@@ -178,7 +266,7 @@ type Selection struct {
 
 func (x *Selection) Reset() {
 	*x = Selection{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[2]
+	mi := &file_fairslice_v1_users_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -190,7 +278,7 @@ func (x *Selection) String() string {
 func (*Selection) ProtoMessage() {}
 
 func (x *Selection) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[2]
+	mi := &file_fairslice_v1_users_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -203,7 +291,7 @@ func (x *Selection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Selection.ProtoReflect.Descriptor instead.
 func (*Selection) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{2}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Selection) GetIds() []string {
@@ -294,7 +382,7 @@ type JobsRequest struct {
 
 func (x *JobsRequest) Reset() {
 	*x = JobsRequest{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[3]
+	mi := &file_fairslice_v1_users_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -306,7 +394,7 @@ func (x *JobsRequest) String() string {
 func (*JobsRequest) ProtoMessage() {}
 
 func (x *JobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[3]
+	mi := &file_fairslice_v1_users_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -319,7 +407,7 @@ func (x *JobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobsRequest.ProtoReflect.Descriptor instead.
 func (*JobsRequest) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{3}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *JobsRequest) GetSelect() *Selection {
@@ -353,7 +441,7 @@ type JobsResponse struct {
 
 func (x *JobsResponse) Reset() {
 	*x = JobsResponse{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[4]
+	mi := &file_fairslice_v1_users_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -365,7 +453,7 @@ func (x *JobsResponse) String() string {
 func (*JobsResponse) ProtoMessage() {}
 
 func (x *JobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[4]
+	mi := &file_fairslice_v1_users_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -378,7 +466,7 @@ func (x *JobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobsResponse.ProtoReflect.Descriptor instead.
 func (*JobsResponse) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{4}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *JobsResponse) GetJobs() []*Job {
@@ -436,16 +524,17 @@ type Job struct {
 	MaxSlots        int32                  `protobuf:"varint,36,opt,name=max_slots,json=maxSlots,proto3" json:"max_slots,omitempty"`
 	Counts          *Counts                `protobuf:"bytes,37,opt,name=counts,proto3" json:"counts,omitempty"` // with arrays
 	KillAs          string                 `protobuf:"bytes,38,opt,name=kill_as,json=killAs,proto3" json:"kill_as,omitempty"`
-	Fgpu            int64                  `protobuf:"varint,39,opt,name=fgpu,proto3" json:"fgpu,omitempty"` // requested on each host
-	Gpus            int32                  `protobuf:"varint,40,opt,name=gpus,proto3" json:"gpus,omitempty"` // whole GPUs requested on each host
-	Turn            *Priority              `protobuf:"bytes,41,opt,name=turn,proto3" json:"turn,omitempty"`  // of what waits; with reasons
+	Fgpu            int64                  `protobuf:"varint,39,opt,name=fgpu,proto3" json:"fgpu,omitempty"`  // requested on each host
+	Gpus            int32                  `protobuf:"varint,40,opt,name=gpus,proto3" json:"gpus,omitempty"`  // whole GPUs requested on each host
+	Turn            *Priority              `protobuf:"bytes,41,opt,name=turn,proto3" json:"turn,omitempty"`   // of what waits; with reasons
+	Fetch           *ImageFetch            `protobuf:"bytes,42,opt,name=fetch,proto3" json:"fetch,omitempty"` // of what has a node, and waits there for its image
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[5]
+	mi := &file_fairslice_v1_users_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -457,7 +546,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[5]
+	mi := &file_fairslice_v1_users_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -470,7 +559,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{5}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Job) GetId() int64 {
@@ -760,6 +849,74 @@ func (x *Job) GetTurn() *Priority {
 	return nil
 }
 
+func (x *Job) GetFetch() *ImageFetch {
+	if x != nil {
+		return x.Fetch
+	}
+	return nil
+}
+
+// ImageFetch is how far an image is on its way to a node.
+type ImageFetch struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Done          int64                  `protobuf:"varint,2,opt,name=done,proto3" json:"done,omitempty"` // bytes
+	Total         int64                  `protobuf:"varint,3,opt,name=total,proto3" json:"total,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImageFetch) Reset() {
+	*x = ImageFetch{}
+	mi := &file_fairslice_v1_users_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImageFetch) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImageFetch) ProtoMessage() {}
+
+func (x *ImageFetch) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_users_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImageFetch.ProtoReflect.Descriptor instead.
+func (*ImageFetch) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ImageFetch) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *ImageFetch) GetDone() int64 {
+	if x != nil {
+		return x.Done
+	}
+	return 0
+}
+
+func (x *ImageFetch) GetTotal() int64 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
 // Priority mirrors queue.Priority; its comments are there.
 type Priority struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -768,13 +925,14 @@ type Priority struct {
 	Parts         []*PriorityPart        `protobuf:"bytes,3,rep,name=parts,proto3" json:"parts,omitempty"`
 	Total         float64                `protobuf:"fixed64,4,opt,name=total,proto3" json:"total,omitempty"`
 	Late          bool                   `protobuf:"varint,5,opt,name=late,proto3" json:"late,omitempty"`
+	OverBudget    bool                   `protobuf:"varint,6,opt,name=over_budget,json=overBudget,proto3" json:"over_budget,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Priority) Reset() {
 	*x = Priority{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[6]
+	mi := &file_fairslice_v1_users_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -786,7 +944,7 @@ func (x *Priority) String() string {
 func (*Priority) ProtoMessage() {}
 
 func (x *Priority) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[6]
+	mi := &file_fairslice_v1_users_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -799,7 +957,7 @@ func (x *Priority) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Priority.ProtoReflect.Descriptor instead.
 func (*Priority) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{6}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Priority) GetQueue() int32 {
@@ -837,6 +995,13 @@ func (x *Priority) GetLate() bool {
 	return false
 }
 
+func (x *Priority) GetOverBudget() bool {
+	if x != nil {
+		return x.OverBudget
+	}
+	return false
+}
+
 type PriorityPart struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -849,7 +1014,7 @@ type PriorityPart struct {
 
 func (x *PriorityPart) Reset() {
 	*x = PriorityPart{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[7]
+	mi := &file_fairslice_v1_users_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -861,7 +1026,7 @@ func (x *PriorityPart) String() string {
 func (*PriorityPart) ProtoMessage() {}
 
 func (x *PriorityPart) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[7]
+	mi := &file_fairslice_v1_users_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -874,7 +1039,7 @@ func (x *PriorityPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriorityPart.ProtoReflect.Descriptor instead.
 func (*PriorityPart) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{7}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *PriorityPart) GetName() string {
@@ -922,7 +1087,7 @@ type Counts struct {
 
 func (x *Counts) Reset() {
 	*x = Counts{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[8]
+	mi := &file_fairslice_v1_users_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -934,7 +1099,7 @@ func (x *Counts) String() string {
 func (*Counts) ProtoMessage() {}
 
 func (x *Counts) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[8]
+	mi := &file_fairslice_v1_users_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -947,7 +1112,7 @@ func (x *Counts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counts.ProtoReflect.Descriptor instead.
 func (*Counts) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{8}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Counts) GetTotal() int32 {
@@ -1026,7 +1191,7 @@ type Reason struct {
 
 func (x *Reason) Reset() {
 	*x = Reason{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[9]
+	mi := &file_fairslice_v1_users_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1038,7 +1203,7 @@ func (x *Reason) String() string {
 func (*Reason) ProtoMessage() {}
 
 func (x *Reason) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[9]
+	mi := &file_fairslice_v1_users_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1051,7 +1216,7 @@ func (x *Reason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reason.ProtoReflect.Descriptor instead.
 func (*Reason) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{9}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Reason) GetKind() string {
@@ -1103,7 +1268,7 @@ type ControlRequest struct {
 
 func (x *ControlRequest) Reset() {
 	*x = ControlRequest{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[10]
+	mi := &file_fairslice_v1_users_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1115,7 +1280,7 @@ func (x *ControlRequest) String() string {
 func (*ControlRequest) ProtoMessage() {}
 
 func (x *ControlRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[10]
+	mi := &file_fairslice_v1_users_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1128,7 +1293,7 @@ func (x *ControlRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControlRequest.ProtoReflect.Descriptor instead.
 func (*ControlRequest) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{10}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ControlRequest) GetOp() string {
@@ -1226,7 +1391,7 @@ type Given struct {
 
 func (x *Given) Reset() {
 	*x = Given{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[11]
+	mi := &file_fairslice_v1_users_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1238,7 +1403,7 @@ func (x *Given) String() string {
 func (*Given) ProtoMessage() {}
 
 func (x *Given) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[11]
+	mi := &file_fairslice_v1_users_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1251,7 +1416,7 @@ func (x *Given) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Given.ProtoReflect.Descriptor instead.
 func (*Given) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{11}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Given) GetName() string {
@@ -1277,7 +1442,7 @@ type ControlResponse struct {
 
 func (x *ControlResponse) Reset() {
 	*x = ControlResponse{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[12]
+	mi := &file_fairslice_v1_users_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1289,7 +1454,7 @@ func (x *ControlResponse) String() string {
 func (*ControlResponse) ProtoMessage() {}
 
 func (x *ControlResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[12]
+	mi := &file_fairslice_v1_users_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1302,7 +1467,7 @@ func (x *ControlResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControlResponse.ProtoReflect.Descriptor instead.
 func (*ControlResponse) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{12}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ControlResponse) GetOutcomes() []*Outcome {
@@ -1323,7 +1488,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[13]
+	mi := &file_fairslice_v1_users_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1335,7 +1500,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[13]
+	mi := &file_fairslice_v1_users_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1348,7 +1513,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{13}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Outcome) GetId() string {
@@ -1381,7 +1546,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[14]
+	mi := &file_fairslice_v1_users_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1393,7 +1558,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[14]
+	mi := &file_fairslice_v1_users_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1406,7 +1571,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{14}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *WatchRequest) GetJob() int64 {
@@ -1427,7 +1592,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[15]
+	mi := &file_fairslice_v1_users_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1439,7 +1604,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[15]
+	mi := &file_fairslice_v1_users_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1452,7 +1617,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{15}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *WatchResponse) GetJob() *Job {
@@ -1492,7 +1657,7 @@ type AttachRequest struct {
 
 func (x *AttachRequest) Reset() {
 	*x = AttachRequest{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[16]
+	mi := &file_fairslice_v1_users_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1504,7 +1669,7 @@ func (x *AttachRequest) String() string {
 func (*AttachRequest) ProtoMessage() {}
 
 func (x *AttachRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[16]
+	mi := &file_fairslice_v1_users_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1517,7 +1682,7 @@ func (x *AttachRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachRequest.ProtoReflect.Descriptor instead.
 func (*AttachRequest) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{16}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *AttachRequest) GetKind() isAttachRequest_Kind {
@@ -1617,7 +1782,7 @@ type AttachOpen struct {
 
 func (x *AttachOpen) Reset() {
 	*x = AttachOpen{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[17]
+	mi := &file_fairslice_v1_users_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1629,7 +1794,7 @@ func (x *AttachOpen) String() string {
 func (*AttachOpen) ProtoMessage() {}
 
 func (x *AttachOpen) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[17]
+	mi := &file_fairslice_v1_users_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1642,7 +1807,7 @@ func (x *AttachOpen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachOpen.ProtoReflect.Descriptor instead.
 func (*AttachOpen) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{17}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *AttachOpen) GetJob() int64 {
@@ -1676,7 +1841,7 @@ type WindowSize struct {
 
 func (x *WindowSize) Reset() {
 	*x = WindowSize{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[18]
+	mi := &file_fairslice_v1_users_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1688,7 +1853,7 @@ func (x *WindowSize) String() string {
 func (*WindowSize) ProtoMessage() {}
 
 func (x *WindowSize) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[18]
+	mi := &file_fairslice_v1_users_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1701,7 +1866,7 @@ func (x *WindowSize) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WindowSize.ProtoReflect.Descriptor instead.
 func (*WindowSize) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{18}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *WindowSize) GetRows() uint32 {
@@ -1732,7 +1897,7 @@ type AttachResponse struct {
 
 func (x *AttachResponse) Reset() {
 	*x = AttachResponse{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[19]
+	mi := &file_fairslice_v1_users_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1744,7 +1909,7 @@ func (x *AttachResponse) String() string {
 func (*AttachResponse) ProtoMessage() {}
 
 func (x *AttachResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[19]
+	mi := &file_fairslice_v1_users_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1757,7 +1922,7 @@ func (x *AttachResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachResponse.ProtoReflect.Descriptor instead.
 func (*AttachResponse) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{19}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *AttachResponse) GetKind() isAttachResponse_Kind {
@@ -1816,6 +1981,686 @@ func (*AttachResponse_Data) isAttachResponse_Kind() {}
 
 func (*AttachResponse_Err) isAttachResponse_Kind() {}
 
+type ExecRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Kind:
+	//
+	//	*ExecRequest_Open
+	//	*ExecRequest_Data
+	//	*ExecRequest_Size
+	//	*ExecRequest_Eof
+	//	*ExecRequest_Signal
+	Kind          isExecRequest_Kind `protobuf_oneof:"kind"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExecRequest) Reset() {
+	*x = ExecRequest{}
+	mi := &file_fairslice_v1_users_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExecRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExecRequest) ProtoMessage() {}
+
+func (x *ExecRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_users_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExecRequest.ProtoReflect.Descriptor instead.
+func (*ExecRequest) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *ExecRequest) GetKind() isExecRequest_Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return nil
+}
+
+func (x *ExecRequest) GetOpen() *ExecOpen {
+	if x != nil {
+		if x, ok := x.Kind.(*ExecRequest_Open); ok {
+			return x.Open
+		}
+	}
+	return nil
+}
+
+func (x *ExecRequest) GetData() []byte {
+	if x != nil {
+		if x, ok := x.Kind.(*ExecRequest_Data); ok {
+			return x.Data
+		}
+	}
+	return nil
+}
+
+func (x *ExecRequest) GetSize() *WindowSize {
+	if x != nil {
+		if x, ok := x.Kind.(*ExecRequest_Size); ok {
+			return x.Size
+		}
+	}
+	return nil
+}
+
+func (x *ExecRequest) GetEof() bool {
+	if x != nil {
+		if x, ok := x.Kind.(*ExecRequest_Eof); ok {
+			return x.Eof
+		}
+	}
+	return false
+}
+
+func (x *ExecRequest) GetSignal() string {
+	if x != nil {
+		if x, ok := x.Kind.(*ExecRequest_Signal); ok {
+			return x.Signal
+		}
+	}
+	return ""
+}
+
+type isExecRequest_Kind interface {
+	isExecRequest_Kind()
+}
+
+type ExecRequest_Open struct {
+	Open *ExecOpen `protobuf:"bytes,1,opt,name=open,proto3,oneof"` // the first
+}
+
+type ExecRequest_Data struct {
+	Data []byte `protobuf:"bytes,2,opt,name=data,proto3,oneof"` // input: the program's, or the stream to copy in
+}
+
+type ExecRequest_Size struct {
+	Size *WindowSize `protobuf:"bytes,3,opt,name=size,proto3,oneof"`
+}
+
+type ExecRequest_Eof struct {
+	Eof bool `protobuf:"varint,4,opt,name=eof,proto3,oneof"`
+}
+
+type ExecRequest_Signal struct {
+	Signal string `protobuf:"bytes,5,opt,name=signal,proto3,oneof"`
+}
+
+func (*ExecRequest_Open) isExecRequest_Kind() {}
+
+func (*ExecRequest_Data) isExecRequest_Kind() {}
+
+func (*ExecRequest_Size) isExecRequest_Kind() {}
+
+func (*ExecRequest_Eof) isExecRequest_Kind() {}
+
+func (*ExecRequest_Signal) isExecRequest_Kind() {}
+
+type ExecOpen struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"` // of the job: "12", "12[3]"
+	// Types that are valid to be assigned to What:
+	//
+	//	*ExecOpen_Exec
+	//	*ExecOpen_Copy
+	//	*ExecOpen_Dial
+	What          isExecOpen_What `protobuf_oneof:"what"`
+	Size          *WindowSize     `protobuf:"bytes,4,opt,name=size,proto3" json:"size,omitempty"` // of the terminal, with exec.tty
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExecOpen) Reset() {
+	*x = ExecOpen{}
+	mi := &file_fairslice_v1_users_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExecOpen) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExecOpen) ProtoMessage() {}
+
+func (x *ExecOpen) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_users_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExecOpen.ProtoReflect.Descriptor instead.
+func (*ExecOpen) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *ExecOpen) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ExecOpen) GetWhat() isExecOpen_What {
+	if x != nil {
+		return x.What
+	}
+	return nil
+}
+
+func (x *ExecOpen) GetExec() *ExecOrder {
+	if x != nil {
+		if x, ok := x.What.(*ExecOpen_Exec); ok {
+			return x.Exec
+		}
+	}
+	return nil
+}
+
+func (x *ExecOpen) GetCopy() *CopyOrder {
+	if x != nil {
+		if x, ok := x.What.(*ExecOpen_Copy); ok {
+			return x.Copy
+		}
+	}
+	return nil
+}
+
+func (x *ExecOpen) GetDial() *DialOrder {
+	if x != nil {
+		if x, ok := x.What.(*ExecOpen_Dial); ok {
+			return x.Dial
+		}
+	}
+	return nil
+}
+
+func (x *ExecOpen) GetSize() *WindowSize {
+	if x != nil {
+		return x.Size
+	}
+	return nil
+}
+
+type isExecOpen_What interface {
+	isExecOpen_What()
+}
+
+type ExecOpen_Exec struct {
+	Exec *ExecOrder `protobuf:"bytes,2,opt,name=exec,proto3,oneof"`
+}
+
+type ExecOpen_Copy struct {
+	Copy *CopyOrder `protobuf:"bytes,3,opt,name=copy,proto3,oneof"`
+}
+
+type ExecOpen_Dial struct {
+	Dial *DialOrder `protobuf:"bytes,5,opt,name=dial,proto3,oneof"`
+}
+
+func (*ExecOpen_Exec) isExecOpen_What() {}
+
+func (*ExecOpen_Copy) isExecOpen_What() {}
+
+func (*ExecOpen_Dial) isExecOpen_What() {}
+
+// ExecResponse comes once begun, with one field set each, until exited.
+type ExecResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	Err           []byte                 `protobuf:"bytes,2,opt,name=err,proto3" json:"err,omitempty"`
+	Taken         uint32                 `protobuf:"varint,3,opt,name=taken,proto3" json:"taken,omitempty"`   // so many bytes of exec's input were taken; 256 KiB may be under way
+	Begun         bool                   `protobuf:"varint,4,opt,name=begun,proto3" json:"begun,omitempty"`   // the first
+	Exited        bool                   `protobuf:"varint,5,opt,name=exited,proto3" json:"exited,omitempty"` // the last
+	Status        int32                  `protobuf:"varint,6,opt,name=status,proto3" json:"status,omitempty"` // raw wait status; of a copy 0 or not
+	Eof           bool                   `protobuf:"varint,7,opt,name=eof,proto3" json:"eof,omitempty"`       // of dial: the program there has closed its end
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExecResponse) Reset() {
+	*x = ExecResponse{}
+	mi := &file_fairslice_v1_users_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExecResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExecResponse) ProtoMessage() {}
+
+func (x *ExecResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_users_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExecResponse.ProtoReflect.Descriptor instead.
+func (*ExecResponse) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *ExecResponse) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *ExecResponse) GetErr() []byte {
+	if x != nil {
+		return x.Err
+	}
+	return nil
+}
+
+func (x *ExecResponse) GetTaken() uint32 {
+	if x != nil {
+		return x.Taken
+	}
+	return 0
+}
+
+func (x *ExecResponse) GetBegun() bool {
+	if x != nil {
+		return x.Begun
+	}
+	return false
+}
+
+func (x *ExecResponse) GetExited() bool {
+	if x != nil {
+		return x.Exited
+	}
+	return false
+}
+
+func (x *ExecResponse) GetStatus() int32 {
+	if x != nil {
+		return x.Status
+	}
+	return 0
+}
+
+func (x *ExecResponse) GetEof() bool {
+	if x != nil {
+		return x.Eof
+	}
+	return false
+}
+
+type AppsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`     // of the job
+	Open          string                 `protobuf:"bytes,2,opt,name=open,proto3" json:"open,omitempty"` // name of the app to start, if it does not run, or a port that the user has opened; "" lists
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AppsRequest) Reset() {
+	*x = AppsRequest{}
+	mi := &file_fairslice_v1_users_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AppsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AppsRequest) ProtoMessage() {}
+
+func (x *AppsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_users_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AppsRequest.ProtoReflect.Descriptor instead.
+func (*AppsRequest) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *AppsRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *AppsRequest) GetOpen() string {
+	if x != nil {
+		return x.Open
+	}
+	return ""
+}
+
+type AppsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Apps          []*AppInfo             `protobuf:"bytes,1,rep,name=apps,proto3" json:"apps,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AppsResponse) Reset() {
+	*x = AppsResponse{}
+	mi := &file_fairslice_v1_users_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AppsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AppsResponse) ProtoMessage() {}
+
+func (x *AppsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_users_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AppsResponse.ProtoReflect.Descriptor instead.
+func (*AppsResponse) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *AppsResponse) GetApps() []*AppInfo {
+	if x != nil {
+		return x.Apps
+	}
+	return nil
+}
+
+// AppInfo is an app of a session.
+type AppInfo struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`   // of a port, the port
+	Proto         string                 `protobuf:"bytes,2,opt,name=proto,proto3" json:"proto,omitempty"` // http, tcp, preopen, vnc, rdp
+	Port          int32                  `protobuf:"varint,3,opt,name=port,proto3" json:"port,omitempty"`  // 0: chosen when it is started
+	Running       bool                   `protobuf:"varint,4,opt,name=running,proto3" json:"running,omitempty"`
+	Startable     bool                   `protobuf:"varint,5,opt,name=startable,proto3" json:"startable,omitempty"` // Apps can start it; else the user does, in the session
+	Url           string                 `protobuf:"bytes,6,opt,name=url,proto3" json:"url,omitempty"`              // with open, for HTTP, where there is a proxy. It lets in whoever has it: a secret
+	Auth          string                 `protobuf:"bytes,7,opt,name=auth,proto3" json:"auth,omitempty"`            // with open: how the app wants its token, which the proxy shows it: token, bearer, basic; "" for none
+	Token         string                 `protobuf:"bytes,8,opt,name=token,proto3" json:"token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AppInfo) Reset() {
+	*x = AppInfo{}
+	mi := &file_fairslice_v1_users_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AppInfo) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AppInfo) ProtoMessage() {}
+
+func (x *AppInfo) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_users_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AppInfo.ProtoReflect.Descriptor instead.
+func (*AppInfo) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *AppInfo) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *AppInfo) GetProto() string {
+	if x != nil {
+		return x.Proto
+	}
+	return ""
+}
+
+func (x *AppInfo) GetPort() int32 {
+	if x != nil {
+		return x.Port
+	}
+	return 0
+}
+
+func (x *AppInfo) GetRunning() bool {
+	if x != nil {
+		return x.Running
+	}
+	return false
+}
+
+func (x *AppInfo) GetStartable() bool {
+	if x != nil {
+		return x.Startable
+	}
+	return false
+}
+
+func (x *AppInfo) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *AppInfo) GetAuth() string {
+	if x != nil {
+		return x.Auth
+	}
+	return ""
+}
+
+func (x *AppInfo) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+// ExtendRequest has one of add and run_limit, in ns.
+type ExtendRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"` // of one element: "12", "12[3]"
+	Add           int64                  `protobuf:"varint,2,opt,name=add,proto3" json:"add,omitempty"`
+	RunLimit      int64                  `protobuf:"varint,3,opt,name=run_limit,json=runLimit,proto3" json:"run_limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExtendRequest) Reset() {
+	*x = ExtendRequest{}
+	mi := &file_fairslice_v1_users_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExtendRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExtendRequest) ProtoMessage() {}
+
+func (x *ExtendRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_users_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExtendRequest.ProtoReflect.Descriptor instead.
+func (*ExtendRequest) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *ExtendRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ExtendRequest) GetAdd() int64 {
+	if x != nil {
+		return x.Add
+	}
+	return 0
+}
+
+func (x *ExtendRequest) GetRunLimit() int64 {
+	if x != nil {
+		return x.RunLimit
+	}
+	return 0
+}
+
+// ExtendResponse mirrors queue.Extension; its comments are there.
+type ExtendResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Granted       bool                   `protobuf:"varint,2,opt,name=granted,proto3" json:"granted,omitempty"`
+	RunLimit      int64                  `protobuf:"varint,3,opt,name=run_limit,json=runLimit,proto3" json:"run_limit,omitempty"` // ns
+	Ends          int64                  `protobuf:"varint,4,opt,name=ends,proto3" json:"ends,omitempty"`                         // ns since 1970
+	Longest       int64                  `protobuf:"varint,5,opt,name=longest,proto3" json:"longest,omitempty"`                   // ns
+	Why           string                 `protobuf:"bytes,6,opt,name=why,proto3" json:"why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExtendResponse) Reset() {
+	*x = ExtendResponse{}
+	mi := &file_fairslice_v1_users_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExtendResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExtendResponse) ProtoMessage() {}
+
+func (x *ExtendResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_users_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExtendResponse.ProtoReflect.Descriptor instead.
+func (*ExtendResponse) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *ExtendResponse) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ExtendResponse) GetGranted() bool {
+	if x != nil {
+		return x.Granted
+	}
+	return false
+}
+
+func (x *ExtendResponse) GetRunLimit() int64 {
+	if x != nil {
+		return x.RunLimit
+	}
+	return 0
+}
+
+func (x *ExtendResponse) GetEnds() int64 {
+	if x != nil {
+		return x.Ends
+	}
+	return 0
+}
+
+func (x *ExtendResponse) GetLongest() int64 {
+	if x != nil {
+		return x.Longest
+	}
+	return 0
+}
+
+func (x *ExtendResponse) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
 type PeekRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -1826,7 +2671,7 @@ type PeekRequest struct {
 
 func (x *PeekRequest) Reset() {
 	*x = PeekRequest{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[20]
+	mi := &file_fairslice_v1_users_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1838,7 +2683,7 @@ func (x *PeekRequest) String() string {
 func (*PeekRequest) ProtoMessage() {}
 
 func (x *PeekRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[20]
+	mi := &file_fairslice_v1_users_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1851,7 +2696,7 @@ func (x *PeekRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeekRequest.ProtoReflect.Descriptor instead.
 func (*PeekRequest) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{20}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *PeekRequest) GetId() string {
@@ -1879,7 +2724,7 @@ type PeekResponse struct {
 
 func (x *PeekResponse) Reset() {
 	*x = PeekResponse{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[21]
+	mi := &file_fairslice_v1_users_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1891,7 +2736,7 @@ func (x *PeekResponse) String() string {
 func (*PeekResponse) ProtoMessage() {}
 
 func (x *PeekResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[21]
+	mi := &file_fairslice_v1_users_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1904,7 +2749,7 @@ func (x *PeekResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeekResponse.ProtoReflect.Descriptor instead.
 func (*PeekResponse) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{21}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *PeekResponse) GetStdout() []byte {
@@ -1937,7 +2782,7 @@ type HistoryRequest struct {
 
 func (x *HistoryRequest) Reset() {
 	*x = HistoryRequest{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[22]
+	mi := &file_fairslice_v1_users_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1949,7 +2794,7 @@ func (x *HistoryRequest) String() string {
 func (*HistoryRequest) ProtoMessage() {}
 
 func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[22]
+	mi := &file_fairslice_v1_users_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1962,7 +2807,7 @@ func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryRequest.ProtoReflect.Descriptor instead.
 func (*HistoryRequest) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{22}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *HistoryRequest) GetSelect() *Selection {
@@ -1976,13 +2821,14 @@ type HistoryResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Jobs          []*HistoryJob          `protobuf:"bytes,1,rep,name=jobs,proto3" json:"jobs,omitempty"`
 	NotFound      []string               `protobuf:"bytes,2,rep,name=not_found,json=notFound,proto3" json:"not_found,omitempty"`
+	Archived      int64                  `protobuf:"varint,3,opt,name=archived,proto3" json:"archived,omitempty"` // in one page, where older jobs were asked for, too: what finished before this, in ns since 1970, may be in archives; else 0
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *HistoryResponse) Reset() {
 	*x = HistoryResponse{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[23]
+	mi := &file_fairslice_v1_users_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1994,7 +2840,7 @@ func (x *HistoryResponse) String() string {
 func (*HistoryResponse) ProtoMessage() {}
 
 func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[23]
+	mi := &file_fairslice_v1_users_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2007,7 +2853,7 @@ func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryResponse.ProtoReflect.Descriptor instead.
 func (*HistoryResponse) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{23}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *HistoryResponse) GetJobs() []*HistoryJob {
@@ -2024,6 +2870,13 @@ func (x *HistoryResponse) GetNotFound() []string {
 	return nil
 }
 
+func (x *HistoryResponse) GetArchived() int64 {
+	if x != nil {
+		return x.Archived
+	}
+	return 0
+}
+
 type HistoryJob struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           *Job                   `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
@@ -2034,7 +2887,7 @@ type HistoryJob struct {
 
 func (x *HistoryJob) Reset() {
 	*x = HistoryJob{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[24]
+	mi := &file_fairslice_v1_users_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2046,7 +2899,7 @@ func (x *HistoryJob) String() string {
 func (*HistoryJob) ProtoMessage() {}
 
 func (x *HistoryJob) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[24]
+	mi := &file_fairslice_v1_users_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2059,7 +2912,7 @@ func (x *HistoryJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryJob.ProtoReflect.Descriptor instead.
 func (*HistoryJob) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{24}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *HistoryJob) GetJob() *Job {
@@ -2092,7 +2945,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[25]
+	mi := &file_fairslice_v1_users_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2104,7 +2957,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[25]
+	mi := &file_fairslice_v1_users_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2117,7 +2970,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{25}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Event) GetSeq() int64 {
@@ -2180,7 +3033,7 @@ type QueuesRequest struct {
 
 func (x *QueuesRequest) Reset() {
 	*x = QueuesRequest{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[26]
+	mi := &file_fairslice_v1_users_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2192,7 +3045,7 @@ func (x *QueuesRequest) String() string {
 func (*QueuesRequest) ProtoMessage() {}
 
 func (x *QueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[26]
+	mi := &file_fairslice_v1_users_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2205,7 +3058,7 @@ func (x *QueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuesRequest.ProtoReflect.Descriptor instead.
 func (*QueuesRequest) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{26}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *QueuesRequest) GetNames() []string {
@@ -2239,7 +3092,7 @@ type QueuesResponse struct {
 
 func (x *QueuesResponse) Reset() {
 	*x = QueuesResponse{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[27]
+	mi := &file_fairslice_v1_users_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2251,7 +3104,7 @@ func (x *QueuesResponse) String() string {
 func (*QueuesResponse) ProtoMessage() {}
 
 func (x *QueuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[27]
+	mi := &file_fairslice_v1_users_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2264,7 +3117,7 @@ func (x *QueuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuesResponse.ProtoReflect.Descriptor instead.
 func (*QueuesResponse) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{27}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *QueuesResponse) GetQueues() []*Queue {
@@ -2312,7 +3165,7 @@ type Queue struct {
 
 func (x *Queue) Reset() {
 	*x = Queue{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[28]
+	mi := &file_fairslice_v1_users_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2324,7 +3177,7 @@ func (x *Queue) String() string {
 func (*Queue) ProtoMessage() {}
 
 func (x *Queue) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[28]
+	mi := &file_fairslice_v1_users_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2337,7 +3190,7 @@ func (x *Queue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Queue.ProtoReflect.Descriptor instead.
 func (*Queue) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{28}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Queue) GetName() string {
@@ -2510,7 +3363,7 @@ type HostsRequest struct {
 
 func (x *HostsRequest) Reset() {
 	*x = HostsRequest{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[29]
+	mi := &file_fairslice_v1_users_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2522,7 +3375,7 @@ func (x *HostsRequest) String() string {
 func (*HostsRequest) ProtoMessage() {}
 
 func (x *HostsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[29]
+	mi := &file_fairslice_v1_users_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2535,7 +3388,7 @@ func (x *HostsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostsRequest.ProtoReflect.Descriptor instead.
 func (*HostsRequest) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{29}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *HostsRequest) GetNames() []string {
@@ -2555,7 +3408,7 @@ type HostsResponse struct {
 
 func (x *HostsResponse) Reset() {
 	*x = HostsResponse{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[30]
+	mi := &file_fairslice_v1_users_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2567,7 +3420,7 @@ func (x *HostsResponse) String() string {
 func (*HostsResponse) ProtoMessage() {}
 
 func (x *HostsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[30]
+	mi := &file_fairslice_v1_users_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2580,7 +3433,7 @@ func (x *HostsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostsResponse.ProtoReflect.Descriptor instead.
 func (*HostsResponse) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{30}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *HostsResponse) GetHosts() []*Host {
@@ -2614,7 +3467,7 @@ type Host struct {
 
 func (x *Host) Reset() {
 	*x = Host{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[31]
+	mi := &file_fairslice_v1_users_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2626,7 +3479,7 @@ func (x *Host) String() string {
 func (*Host) ProtoMessage() {}
 
 func (x *Host) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[31]
+	mi := &file_fairslice_v1_users_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2639,7 +3492,7 @@ func (x *Host) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Host.ProtoReflect.Descriptor instead.
 func (*Host) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{31}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Host) GetNode() *Node {
@@ -2721,7 +3574,7 @@ type HeldSlice struct {
 
 func (x *HeldSlice) Reset() {
 	*x = HeldSlice{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[32]
+	mi := &file_fairslice_v1_users_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2733,7 +3586,7 @@ func (x *HeldSlice) String() string {
 func (*HeldSlice) ProtoMessage() {}
 
 func (x *HeldSlice) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[32]
+	mi := &file_fairslice_v1_users_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2746,7 +3599,7 @@ func (x *HeldSlice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldSlice.ProtoReflect.Descriptor instead.
 func (*HeldSlice) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{32}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *HeldSlice) GetSlice() *Slice {
@@ -2813,7 +3666,7 @@ type ClusterRequest struct {
 
 func (x *ClusterRequest) Reset() {
 	*x = ClusterRequest{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[33]
+	mi := &file_fairslice_v1_users_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2825,7 +3678,7 @@ func (x *ClusterRequest) String() string {
 func (*ClusterRequest) ProtoMessage() {}
 
 func (x *ClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[33]
+	mi := &file_fairslice_v1_users_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2838,7 +3691,7 @@ func (x *ClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterRequest.ProtoReflect.Descriptor instead.
 func (*ClusterRequest) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{33}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{44}
 }
 
 type ClusterResponse struct {
@@ -2859,7 +3712,7 @@ type ClusterResponse struct {
 
 func (x *ClusterResponse) Reset() {
 	*x = ClusterResponse{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[34]
+	mi := &file_fairslice_v1_users_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2871,7 +3724,7 @@ func (x *ClusterResponse) String() string {
 func (*ClusterResponse) ProtoMessage() {}
 
 func (x *ClusterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[34]
+	mi := &file_fairslice_v1_users_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2884,7 +3737,7 @@ func (x *ClusterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterResponse.ProtoReflect.Descriptor instead.
 func (*ClusterResponse) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{34}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ClusterResponse) GetName() string {
@@ -2969,7 +3822,7 @@ type Param struct {
 
 func (x *Param) Reset() {
 	*x = Param{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[35]
+	mi := &file_fairslice_v1_users_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2981,7 +3834,7 @@ func (x *Param) String() string {
 func (*Param) ProtoMessage() {}
 
 func (x *Param) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[35]
+	mi := &file_fairslice_v1_users_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2994,7 +3847,7 @@ func (x *Param) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Param.ProtoReflect.Descriptor instead.
 func (*Param) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{35}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Param) GetName() string {
@@ -3034,7 +3887,7 @@ type WhyRequest struct {
 
 func (x *WhyRequest) Reset() {
 	*x = WhyRequest{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[36]
+	mi := &file_fairslice_v1_users_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3046,7 +3899,7 @@ func (x *WhyRequest) String() string {
 func (*WhyRequest) ProtoMessage() {}
 
 func (x *WhyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[36]
+	mi := &file_fairslice_v1_users_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3059,7 +3912,7 @@ func (x *WhyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhyRequest.ProtoReflect.Descriptor instead.
 func (*WhyRequest) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{36}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *WhyRequest) GetSelect() *Selection {
@@ -3079,7 +3932,7 @@ type WhyResponse struct {
 
 func (x *WhyResponse) Reset() {
 	*x = WhyResponse{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[37]
+	mi := &file_fairslice_v1_users_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3091,7 +3944,7 @@ func (x *WhyResponse) String() string {
 func (*WhyResponse) ProtoMessage() {}
 
 func (x *WhyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[37]
+	mi := &file_fairslice_v1_users_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3104,7 +3957,7 @@ func (x *WhyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhyResponse.ProtoReflect.Descriptor instead.
 func (*WhyResponse) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{37}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *WhyResponse) GetJobs() []*WhyJob {
@@ -3132,7 +3985,7 @@ type WhyJob struct {
 
 func (x *WhyJob) Reset() {
 	*x = WhyJob{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[38]
+	mi := &file_fairslice_v1_users_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3144,7 +3997,7 @@ func (x *WhyJob) String() string {
 func (*WhyJob) ProtoMessage() {}
 
 func (x *WhyJob) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[38]
+	mi := &file_fairslice_v1_users_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3157,7 +4010,7 @@ func (x *WhyJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhyJob.ProtoReflect.Descriptor instead.
 func (*WhyJob) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{38}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *WhyJob) GetJob() *Job {
@@ -3193,7 +4046,7 @@ type AdminRequest struct {
 
 func (x *AdminRequest) Reset() {
 	*x = AdminRequest{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[39]
+	mi := &file_fairslice_v1_users_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3205,7 +4058,7 @@ func (x *AdminRequest) String() string {
 func (*AdminRequest) ProtoMessage() {}
 
 func (x *AdminRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[39]
+	mi := &file_fairslice_v1_users_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3218,7 +4071,7 @@ func (x *AdminRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminRequest.ProtoReflect.Descriptor instead.
 func (*AdminRequest) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{39}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *AdminRequest) GetOp() string {
@@ -3251,7 +4104,7 @@ type AdminResponse struct {
 
 func (x *AdminResponse) Reset() {
 	*x = AdminResponse{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[40]
+	mi := &file_fairslice_v1_users_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3263,7 +4116,7 @@ func (x *AdminResponse) String() string {
 func (*AdminResponse) ProtoMessage() {}
 
 func (x *AdminResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[40]
+	mi := &file_fairslice_v1_users_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3276,7 +4129,7 @@ func (x *AdminResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminResponse.ProtoReflect.Descriptor instead.
 func (*AdminResponse) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{40}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *AdminResponse) GetOutcomes() []*Outcome {
@@ -3307,7 +4160,7 @@ type AddReservationRequest struct {
 
 func (x *AddReservationRequest) Reset() {
 	*x = AddReservationRequest{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[41]
+	mi := &file_fairslice_v1_users_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3319,7 +4172,7 @@ func (x *AddReservationRequest) String() string {
 func (*AddReservationRequest) ProtoMessage() {}
 
 func (x *AddReservationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[41]
+	mi := &file_fairslice_v1_users_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3332,7 +4185,7 @@ func (x *AddReservationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddReservationRequest.ProtoReflect.Descriptor instead.
 func (*AddReservationRequest) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{41}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *AddReservationRequest) GetName() string {
@@ -3428,7 +4281,7 @@ type AddReservationResponse struct {
 
 func (x *AddReservationResponse) Reset() {
 	*x = AddReservationResponse{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[42]
+	mi := &file_fairslice_v1_users_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3440,7 +4293,7 @@ func (x *AddReservationResponse) String() string {
 func (*AddReservationResponse) ProtoMessage() {}
 
 func (x *AddReservationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[42]
+	mi := &file_fairslice_v1_users_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3453,7 +4306,7 @@ func (x *AddReservationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddReservationResponse.ProtoReflect.Descriptor instead.
 func (*AddReservationResponse) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{42}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *AddReservationResponse) GetId() string {
@@ -3472,7 +4325,7 @@ type ReservationsRequest struct {
 
 func (x *ReservationsRequest) Reset() {
 	*x = ReservationsRequest{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[43]
+	mi := &file_fairslice_v1_users_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3484,7 +4337,7 @@ func (x *ReservationsRequest) String() string {
 func (*ReservationsRequest) ProtoMessage() {}
 
 func (x *ReservationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[43]
+	mi := &file_fairslice_v1_users_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3497,7 +4350,7 @@ func (x *ReservationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReservationsRequest.ProtoReflect.Descriptor instead.
 func (*ReservationsRequest) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{43}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ReservationsRequest) GetIds() []string {
@@ -3518,7 +4371,7 @@ type ReservationsResponse struct {
 
 func (x *ReservationsResponse) Reset() {
 	*x = ReservationsResponse{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[44]
+	mi := &file_fairslice_v1_users_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3530,7 +4383,7 @@ func (x *ReservationsResponse) String() string {
 func (*ReservationsResponse) ProtoMessage() {}
 
 func (x *ReservationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[44]
+	mi := &file_fairslice_v1_users_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3543,7 +4396,7 @@ func (x *ReservationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReservationsResponse.ProtoReflect.Descriptor instead.
 func (*ReservationsResponse) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{44}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ReservationsResponse) GetReservations() []*ListedReservation {
@@ -3583,7 +4436,7 @@ type ListedReservation struct {
 
 func (x *ListedReservation) Reset() {
 	*x = ListedReservation{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[45]
+	mi := &file_fairslice_v1_users_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3595,7 +4448,7 @@ func (x *ListedReservation) String() string {
 func (*ListedReservation) ProtoMessage() {}
 
 func (x *ListedReservation) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[45]
+	mi := &file_fairslice_v1_users_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3608,7 +4461,7 @@ func (x *ListedReservation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListedReservation.ProtoReflect.Descriptor instead.
 func (*ListedReservation) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{45}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ListedReservation) GetReservation() *Reservation {
@@ -3686,7 +4539,7 @@ type ReportRequest struct {
 
 func (x *ReportRequest) Reset() {
 	*x = ReportRequest{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[46]
+	mi := &file_fairslice_v1_users_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3698,7 +4551,7 @@ func (x *ReportRequest) String() string {
 func (*ReportRequest) ProtoMessage() {}
 
 func (x *ReportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[46]
+	mi := &file_fairslice_v1_users_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3711,7 +4564,7 @@ func (x *ReportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportRequest.ProtoReflect.Descriptor instead.
 func (*ReportRequest) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{46}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ReportRequest) GetKind() string {
@@ -3797,7 +4650,7 @@ type ReportResponse struct {
 
 func (x *ReportResponse) Reset() {
 	*x = ReportResponse{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[47]
+	mi := &file_fairslice_v1_users_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3809,7 +4662,7 @@ func (x *ReportResponse) String() string {
 func (*ReportResponse) ProtoMessage() {}
 
 func (x *ReportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[47]
+	mi := &file_fairslice_v1_users_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3822,7 +4675,7 @@ func (x *ReportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportResponse.ProtoReflect.Descriptor instead.
 func (*ReportResponse) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{47}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ReportResponse) GetTitle() string {
@@ -3870,7 +4723,7 @@ type ReportColumn struct {
 
 func (x *ReportColumn) Reset() {
 	*x = ReportColumn{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[48]
+	mi := &file_fairslice_v1_users_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3882,7 +4735,7 @@ func (x *ReportColumn) String() string {
 func (*ReportColumn) ProtoMessage() {}
 
 func (x *ReportColumn) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[48]
+	mi := &file_fairslice_v1_users_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3895,7 +4748,7 @@ func (x *ReportColumn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportColumn.ProtoReflect.Descriptor instead.
 func (*ReportColumn) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{48}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ReportColumn) GetName() string {
@@ -3921,7 +4774,7 @@ type ReportRow struct {
 
 func (x *ReportRow) Reset() {
 	*x = ReportRow{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[49]
+	mi := &file_fairslice_v1_users_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3933,7 +4786,7 @@ func (x *ReportRow) String() string {
 func (*ReportRow) ProtoMessage() {}
 
 func (x *ReportRow) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[49]
+	mi := &file_fairslice_v1_users_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3946,7 +4799,7 @@ func (x *ReportRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportRow.ProtoReflect.Descriptor instead.
 func (*ReportRow) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{49}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ReportRow) GetCells() []string {
@@ -3977,7 +4830,7 @@ type FinishedRequest struct {
 
 func (x *FinishedRequest) Reset() {
 	*x = FinishedRequest{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[50]
+	mi := &file_fairslice_v1_users_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3989,7 +4842,7 @@ func (x *FinishedRequest) String() string {
 func (*FinishedRequest) ProtoMessage() {}
 
 func (x *FinishedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[50]
+	mi := &file_fairslice_v1_users_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4002,7 +4855,7 @@ func (x *FinishedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishedRequest.ProtoReflect.Descriptor instead.
 func (*FinishedRequest) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{50}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *FinishedRequest) GetIds() []string {
@@ -4100,7 +4953,7 @@ type Span struct {
 
 func (x *Span) Reset() {
 	*x = Span{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[51]
+	mi := &file_fairslice_v1_users_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4112,7 +4965,7 @@ func (x *Span) String() string {
 func (*Span) ProtoMessage() {}
 
 func (x *Span) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[51]
+	mi := &file_fairslice_v1_users_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4125,7 +4978,7 @@ func (x *Span) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Span.ProtoReflect.Descriptor instead.
 func (*Span) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{51}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Span) GetFrom() int64 {
@@ -4146,14 +4999,15 @@ type FinishedResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Summary       *FinishedSummary       `protobuf:"bytes,1,opt,name=summary,proto3" json:"summary,omitempty"`
 	Jobs          []*FinishedJob         `protobuf:"bytes,2,rep,name=jobs,proto3" json:"jobs,omitempty"`
-	Caller        string                 `protobuf:"bytes,3,opt,name=caller,proto3" json:"caller,omitempty"` // whom own stands for
+	Caller        string                 `protobuf:"bytes,3,opt,name=caller,proto3" json:"caller,omitempty"`      // whom own stands for
+	Archived      int64                  `protobuf:"varint,4,opt,name=archived,proto3" json:"archived,omitempty"` // as in HistoryResponse
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *FinishedResponse) Reset() {
 	*x = FinishedResponse{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[52]
+	mi := &file_fairslice_v1_users_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4165,7 +5019,7 @@ func (x *FinishedResponse) String() string {
 func (*FinishedResponse) ProtoMessage() {}
 
 func (x *FinishedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[52]
+	mi := &file_fairslice_v1_users_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4178,7 +5032,7 @@ func (x *FinishedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishedResponse.ProtoReflect.Descriptor instead.
 func (*FinishedResponse) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{52}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *FinishedResponse) GetSummary() *FinishedSummary {
@@ -4200,6 +5054,13 @@ func (x *FinishedResponse) GetCaller() string {
 		return x.Caller
 	}
 	return ""
+}
+
+func (x *FinishedResponse) GetArchived() int64 {
+	if x != nil {
+		return x.Archived
+	}
+	return 0
 }
 
 // FinishedSummary mirrors reports.Summary. Times are in seconds.
@@ -4230,7 +5091,7 @@ type FinishedSummary struct {
 
 func (x *FinishedSummary) Reset() {
 	*x = FinishedSummary{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[53]
+	mi := &file_fairslice_v1_users_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4242,7 +5103,7 @@ func (x *FinishedSummary) String() string {
 func (*FinishedSummary) ProtoMessage() {}
 
 func (x *FinishedSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[53]
+	mi := &file_fairslice_v1_users_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4255,7 +5116,7 @@ func (x *FinishedSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishedSummary.ProtoReflect.Descriptor instead.
 func (*FinishedSummary) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{53}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *FinishedSummary) GetDone() int64 {
@@ -4414,7 +5275,7 @@ type FinishedJob struct {
 
 func (x *FinishedJob) Reset() {
 	*x = FinishedJob{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[54]
+	mi := &file_fairslice_v1_users_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4426,7 +5287,7 @@ func (x *FinishedJob) String() string {
 func (*FinishedJob) ProtoMessage() {}
 
 func (x *FinishedJob) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[54]
+	mi := &file_fairslice_v1_users_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4439,7 +5300,7 @@ func (x *FinishedJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishedJob.ProtoReflect.Descriptor instead.
 func (*FinishedJob) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{54}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *FinishedJob) GetJob() int64 {
@@ -4553,7 +5414,7 @@ type Policy struct {
 
 func (x *Policy) Reset() {
 	*x = Policy{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[55]
+	mi := &file_fairslice_v1_users_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4565,7 +5426,7 @@ func (x *Policy) String() string {
 func (*Policy) ProtoMessage() {}
 
 func (x *Policy) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[55]
+	mi := &file_fairslice_v1_users_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4578,7 +5439,7 @@ func (x *Policy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Policy.ProtoReflect.Descriptor instead.
 func (*Policy) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{55}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *Policy) GetVersion() int64 {
@@ -4617,7 +5478,7 @@ type PolicyRequest struct {
 
 func (x *PolicyRequest) Reset() {
 	*x = PolicyRequest{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[56]
+	mi := &file_fairslice_v1_users_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4629,7 +5490,7 @@ func (x *PolicyRequest) String() string {
 func (*PolicyRequest) ProtoMessage() {}
 
 func (x *PolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[56]
+	mi := &file_fairslice_v1_users_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4642,7 +5503,7 @@ func (x *PolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyRequest.ProtoReflect.Descriptor instead.
 func (*PolicyRequest) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{56}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{67}
 }
 
 type PolicyResponse struct {
@@ -4654,7 +5515,7 @@ type PolicyResponse struct {
 
 func (x *PolicyResponse) Reset() {
 	*x = PolicyResponse{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[57]
+	mi := &file_fairslice_v1_users_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4666,7 +5527,7 @@ func (x *PolicyResponse) String() string {
 func (*PolicyResponse) ProtoMessage() {}
 
 func (x *PolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[57]
+	mi := &file_fairslice_v1_users_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4679,7 +5540,7 @@ func (x *PolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyResponse.ProtoReflect.Descriptor instead.
 func (*PolicyResponse) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{57}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *PolicyResponse) GetPolicy() *Policy {
@@ -4700,7 +5561,7 @@ type SetPolicyRequest struct {
 
 func (x *SetPolicyRequest) Reset() {
 	*x = SetPolicyRequest{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[58]
+	mi := &file_fairslice_v1_users_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4712,7 +5573,7 @@ func (x *SetPolicyRequest) String() string {
 func (*SetPolicyRequest) ProtoMessage() {}
 
 func (x *SetPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[58]
+	mi := &file_fairslice_v1_users_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4725,7 +5586,7 @@ func (x *SetPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPolicyRequest.ProtoReflect.Descriptor instead.
 func (*SetPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{58}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *SetPolicyRequest) GetBase() int64 {
@@ -4759,7 +5620,7 @@ type SetPolicyResponse struct {
 
 func (x *SetPolicyResponse) Reset() {
 	*x = SetPolicyResponse{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[59]
+	mi := &file_fairslice_v1_users_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4771,7 +5632,7 @@ func (x *SetPolicyResponse) String() string {
 func (*SetPolicyResponse) ProtoMessage() {}
 
 func (x *SetPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[59]
+	mi := &file_fairslice_v1_users_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4784,7 +5645,7 @@ func (x *SetPolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPolicyResponse.ProtoReflect.Descriptor instead.
 func (*SetPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{59}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *SetPolicyResponse) GetVersion() int64 {
@@ -4810,7 +5671,7 @@ type PolicyLogRequest struct {
 
 func (x *PolicyLogRequest) Reset() {
 	*x = PolicyLogRequest{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[60]
+	mi := &file_fairslice_v1_users_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4822,7 +5683,7 @@ func (x *PolicyLogRequest) String() string {
 func (*PolicyLogRequest) ProtoMessage() {}
 
 func (x *PolicyLogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[60]
+	mi := &file_fairslice_v1_users_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4835,7 +5696,7 @@ func (x *PolicyLogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyLogRequest.ProtoReflect.Descriptor instead.
 func (*PolicyLogRequest) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{60}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *PolicyLogRequest) GetLimit() int32 {
@@ -4854,7 +5715,7 @@ type PolicyLogResponse struct {
 
 func (x *PolicyLogResponse) Reset() {
 	*x = PolicyLogResponse{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[61]
+	mi := &file_fairslice_v1_users_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4866,7 +5727,7 @@ func (x *PolicyLogResponse) String() string {
 func (*PolicyLogResponse) ProtoMessage() {}
 
 func (x *PolicyLogResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[61]
+	mi := &file_fairslice_v1_users_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4879,7 +5740,7 @@ func (x *PolicyLogResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyLogResponse.ProtoReflect.Descriptor instead.
 func (*PolicyLogResponse) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{61}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *PolicyLogResponse) GetEntries() []*PolicyEntry {
@@ -4899,7 +5760,7 @@ type PolicyEntry struct {
 
 func (x *PolicyEntry) Reset() {
 	*x = PolicyEntry{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[62]
+	mi := &file_fairslice_v1_users_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4911,7 +5772,7 @@ func (x *PolicyEntry) String() string {
 func (*PolicyEntry) ProtoMessage() {}
 
 func (x *PolicyEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[62]
+	mi := &file_fairslice_v1_users_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4924,7 +5785,7 @@ func (x *PolicyEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyEntry.ProtoReflect.Descriptor instead.
 func (*PolicyEntry) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{62}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *PolicyEntry) GetPolicy() *Policy {
@@ -4951,7 +5812,7 @@ type SharesRequest struct {
 
 func (x *SharesRequest) Reset() {
 	*x = SharesRequest{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[63]
+	mi := &file_fairslice_v1_users_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4963,7 +5824,7 @@ func (x *SharesRequest) String() string {
 func (*SharesRequest) ProtoMessage() {}
 
 func (x *SharesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[63]
+	mi := &file_fairslice_v1_users_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4976,7 +5837,7 @@ func (x *SharesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SharesRequest.ProtoReflect.Descriptor instead.
 func (*SharesRequest) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{63}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *SharesRequest) GetCompare() []string {
@@ -4992,17 +5853,18 @@ type SharesResponse struct {
 	Tree          []*Share               `protobuf:"bytes,1,rep,name=tree,proto3" json:"tree,omitempty"` // each account before what is in it
 	Why           []string               `protobuf:"bytes,2,rep,name=why,proto3" json:"why,omitempty"`   // with compare: in words
 	At            int64                  `protobuf:"varint,3,opt,name=at,proto3" json:"at,omitempty"`
-	HalfLife      int64                  `protobuf:"varint,4,opt,name=half_life,json=halfLife,proto3" json:"half_life,omitempty"` // nanoseconds
-	GpuWeight     float64                `protobuf:"fixed64,5,opt,name=gpu_weight,json=gpuWeight,proto3" json:"gpu_weight,omitempty"`
+	HalfLife      int64                  `protobuf:"varint,4,opt,name=half_life,json=halfLife,proto3" json:"half_life,omitempty"`     // nanoseconds
+	GpuWeight     float64                `protobuf:"fixed64,5,opt,name=gpu_weight,json=gpuWeight,proto3" json:"gpu_weight,omitempty"` // slots that one fGPU counts as
 	Flat          bool                   `protobuf:"varint,6,opt,name=flat,proto3" json:"flat,omitempty"`
-	Used          bool                   `protobuf:"varint,7,opt,name=used,proto3" json:"used,omitempty"` // the scheduler's order asks for fair share
+	Used          bool                   `protobuf:"varint,7,opt,name=used,proto3" json:"used,omitempty"`                                      // the scheduler's order asks for fair share
+	MemoryWeight  float64                `protobuf:"fixed64,8,opt,name=memory_weight,json=memoryWeight,proto3" json:"memory_weight,omitempty"` // slots that one GiB counts as
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SharesResponse) Reset() {
 	*x = SharesResponse{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[64]
+	mi := &file_fairslice_v1_users_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5014,7 +5876,7 @@ func (x *SharesResponse) String() string {
 func (*SharesResponse) ProtoMessage() {}
 
 func (x *SharesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[64]
+	mi := &file_fairslice_v1_users_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5027,7 +5889,7 @@ func (x *SharesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SharesResponse.ProtoReflect.Descriptor instead.
 func (*SharesResponse) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{64}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *SharesResponse) GetTree() []*Share {
@@ -5079,6 +5941,13 @@ func (x *SharesResponse) GetUsed() bool {
 	return false
 }
 
+func (x *SharesResponse) GetMemoryWeight() float64 {
+	if x != nil {
+		return x.MemoryWeight
+	}
+	return 0
+}
+
 type Share struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Account        string                 `protobuf:"bytes,1,opt,name=account,proto3" json:"account,omitempty"`
@@ -5087,17 +5956,20 @@ type Share struct {
 	Shares         int64                  `protobuf:"varint,4,opt,name=shares,proto3" json:"shares,omitempty"`
 	Share          float64                `protobuf:"fixed64,5,opt,name=share,proto3" json:"share,omitempty"`                                           // of the level, 0 to 1
 	Usage          float64                `protobuf:"fixed64,6,opt,name=usage,proto3" json:"usage,omitempty"`                                           // of the level, 0 to 1
-	Used           float64                `protobuf:"fixed64,7,opt,name=used,proto3" json:"used,omitempty"`                                             // decayed, slot-seconds with GPU time by its weight
+	Used           float64                `protobuf:"fixed64,7,opt,name=used,proto3" json:"used,omitempty"`                                             // decayed, slot-seconds with GPUs and memory by their weights
 	LevelFairShare float64                `protobuf:"fixed64,8,opt,name=level_fair_share,json=levelFairShare,proto3" json:"level_fair_share,omitempty"` // infinite with nothing used
 	Rank           int32                  `protobuf:"varint,9,opt,name=rank,proto3" json:"rank,omitempty"`                                              // of a user, from 1
 	Factor         float64                `protobuf:"fixed64,10,opt,name=factor,proto3" json:"factor,omitempty"`                                        // of a user, 0 to 1
+	SlotSeconds    float64                `protobuf:"fixed64,11,opt,name=slot_seconds,json=slotSeconds,proto3" json:"slot_seconds,omitempty"`           // these three: used, decayed, before it is weighed
+	FgpuSeconds    float64                `protobuf:"fixed64,12,opt,name=fgpu_seconds,json=fgpuSeconds,proto3" json:"fgpu_seconds,omitempty"`
+	GibSeconds     float64                `protobuf:"fixed64,13,opt,name=gib_seconds,json=gibSeconds,proto3" json:"gib_seconds,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Share) Reset() {
 	*x = Share{}
-	mi := &file_fairslice_v1_users_proto_msgTypes[65]
+	mi := &file_fairslice_v1_users_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5109,7 +5981,7 @@ func (x *Share) String() string {
 func (*Share) ProtoMessage() {}
 
 func (x *Share) ProtoReflect() protoreflect.Message {
-	mi := &file_fairslice_v1_users_proto_msgTypes[65]
+	mi := &file_fairslice_v1_users_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5122,7 +5994,7 @@ func (x *Share) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Share.ProtoReflect.Descriptor instead.
 func (*Share) Descriptor() ([]byte, []int) {
-	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{65}
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *Share) GetAccount() string {
@@ -5195,11 +6067,550 @@ func (x *Share) GetFactor() float64 {
 	return 0
 }
 
+func (x *Share) GetSlotSeconds() float64 {
+	if x != nil {
+		return x.SlotSeconds
+	}
+	return 0
+}
+
+func (x *Share) GetFgpuSeconds() float64 {
+	if x != nil {
+		return x.FgpuSeconds
+	}
+	return 0
+}
+
+func (x *Share) GetGibSeconds() float64 {
+	if x != nil {
+		return x.GibSeconds
+	}
+	return 0
+}
+
+type BudgetsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Account       string                 `protobuf:"bytes,1,opt,name=account,proto3" json:"account,omitempty"` // its own and those of all above it; empty for all
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BudgetsRequest) Reset() {
+	*x = BudgetsRequest{}
+	mi := &file_fairslice_v1_users_proto_msgTypes[77]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BudgetsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BudgetsRequest) ProtoMessage() {}
+
+func (x *BudgetsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_users_proto_msgTypes[77]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BudgetsRequest.ProtoReflect.Descriptor instead.
+func (*BudgetsRequest) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{77}
+}
+
+func (x *BudgetsRequest) GetAccount() string {
+	if x != nil {
+		return x.Account
+	}
+	return ""
+}
+
+type BudgetsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	At            int64                  `protobuf:"varint,1,opt,name=at,proto3" json:"at,omitempty"`
+	Budgets       []*Budget              `protobuf:"bytes,2,rep,name=budgets,proto3" json:"budgets,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BudgetsResponse) Reset() {
+	*x = BudgetsResponse{}
+	mi := &file_fairslice_v1_users_proto_msgTypes[78]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BudgetsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BudgetsResponse) ProtoMessage() {}
+
+func (x *BudgetsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_users_proto_msgTypes[78]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BudgetsResponse.ProtoReflect.Descriptor instead.
+func (*BudgetsResponse) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{78}
+}
+
+func (x *BudgetsResponse) GetAt() int64 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
+func (x *BudgetsResponse) GetBudgets() []*Budget {
+	if x != nil {
+		return x.Budgets
+	}
+	return nil
+}
+
+// Budget mirrors accounting.BudgetState; its comments are there. Amounts are in hours of the unit, times in nanoseconds since 1970.
+type Budget struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Account       string                 `protobuf:"bytes,1,opt,name=account,proto3" json:"account,omitempty"`
+	Unit          string                 `protobuf:"bytes,2,opt,name=unit,proto3" json:"unit,omitempty"`     // fgpu_hours or gpu_hours
+	Period        string                 `protobuf:"bytes,3,opt,name=period,proto3" json:"period,omitempty"` // as the policy has it
+	Hard          bool                   `protobuf:"varint,4,opt,name=hard,proto3" json:"hard,omitempty"`
+	From          int64                  `protobuf:"varint,5,opt,name=from,proto3" json:"from,omitempty"` // of the present period, or of the one that is nearest
+	To            int64                  `protobuf:"varint,6,opt,name=to,proto3" json:"to,omitempty"`
+	Hours         float64                `protobuf:"fixed64,7,opt,name=hours,proto3" json:"hours,omitempty"`
+	Spent         float64                `protobuf:"fixed64,8,opt,name=spent,proto3" json:"spent,omitempty"`
+	Reserved      float64                `protobuf:"fixed64,9,opt,name=reserved,proto3" json:"reserved,omitempty"`
+	Left          float64                `protobuf:"fixed64,10,opt,name=left,proto3" json:"left,omitempty"`
+	Out           int64                  `protobuf:"varint,11,opt,name=out,proto3" json:"out,omitempty"` // when all will be spent at the pace of the period so far; 0: not before its end
+	InForce       bool                   `protobuf:"varint,12,opt,name=in_force,json=inForce,proto3" json:"in_force,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Budget) Reset() {
+	*x = Budget{}
+	mi := &file_fairslice_v1_users_proto_msgTypes[79]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Budget) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Budget) ProtoMessage() {}
+
+func (x *Budget) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_users_proto_msgTypes[79]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Budget.ProtoReflect.Descriptor instead.
+func (*Budget) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{79}
+}
+
+func (x *Budget) GetAccount() string {
+	if x != nil {
+		return x.Account
+	}
+	return ""
+}
+
+func (x *Budget) GetUnit() string {
+	if x != nil {
+		return x.Unit
+	}
+	return ""
+}
+
+func (x *Budget) GetPeriod() string {
+	if x != nil {
+		return x.Period
+	}
+	return ""
+}
+
+func (x *Budget) GetHard() bool {
+	if x != nil {
+		return x.Hard
+	}
+	return false
+}
+
+func (x *Budget) GetFrom() int64 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+func (x *Budget) GetTo() int64 {
+	if x != nil {
+		return x.To
+	}
+	return 0
+}
+
+func (x *Budget) GetHours() float64 {
+	if x != nil {
+		return x.Hours
+	}
+	return 0
+}
+
+func (x *Budget) GetSpent() float64 {
+	if x != nil {
+		return x.Spent
+	}
+	return 0
+}
+
+func (x *Budget) GetReserved() float64 {
+	if x != nil {
+		return x.Reserved
+	}
+	return 0
+}
+
+func (x *Budget) GetLeft() float64 {
+	if x != nil {
+		return x.Left
+	}
+	return 0
+}
+
+func (x *Budget) GetOut() int64 {
+	if x != nil {
+		return x.Out
+	}
+	return 0
+}
+
+func (x *Budget) GetInForce() bool {
+	if x != nil {
+		return x.InForce
+	}
+	return false
+}
+
+type ExportRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Before        string                 `protobuf:"bytes,1,opt,name=before,proto3" json:"before,omitempty"` // YYYY-MM-DD, a day of the site's zone
+	Keep          bool                   `protobuf:"varint,2,opt,name=keep,proto3" json:"keep,omitempty"`    // the jobs are to stay: any date that has passed will do
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExportRequest) Reset() {
+	*x = ExportRequest{}
+	mi := &file_fairslice_v1_users_proto_msgTypes[80]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExportRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExportRequest) ProtoMessage() {}
+
+func (x *ExportRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_users_proto_msgTypes[80]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExportRequest.ProtoReflect.Descriptor instead.
+func (*ExportRequest) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{80}
+}
+
+func (x *ExportRequest) GetBefore() string {
+	if x != nil {
+		return x.Before
+	}
+	return ""
+}
+
+func (x *ExportRequest) GetKeep() bool {
+	if x != nil {
+		return x.Keep
+	}
+	return false
+}
+
+type ExportResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExportResponse) Reset() {
+	*x = ExportResponse{}
+	mi := &file_fairslice_v1_users_proto_msgTypes[81]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExportResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExportResponse) ProtoMessage() {}
+
+func (x *ExportResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_users_proto_msgTypes[81]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExportResponse.ProtoReflect.Descriptor instead.
+func (*ExportResponse) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{81}
+}
+
+func (x *ExportResponse) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+type PurgeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Before        string                 `protobuf:"bytes,1,opt,name=before,proto3" json:"before,omitempty"` // as in the export
+	Sum           string                 `protobuf:"bytes,2,opt,name=sum,proto3" json:"sum,omitempty"`       // the SHA-256 that the file's last line has
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PurgeRequest) Reset() {
+	*x = PurgeRequest{}
+	mi := &file_fairslice_v1_users_proto_msgTypes[82]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PurgeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PurgeRequest) ProtoMessage() {}
+
+func (x *PurgeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_users_proto_msgTypes[82]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PurgeRequest.ProtoReflect.Descriptor instead.
+func (*PurgeRequest) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{82}
+}
+
+func (x *PurgeRequest) GetBefore() string {
+	if x != nil {
+		return x.Before
+	}
+	return ""
+}
+
+func (x *PurgeRequest) GetSum() string {
+	if x != nil {
+		return x.Sum
+	}
+	return ""
+}
+
+// RestoreRequest has the sum in the first message, and data in the others.
+type RestoreRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Sum           string                 `protobuf:"bytes,1,opt,name=sum,proto3" json:"sum,omitempty"`
+	Data          []byte                 `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RestoreRequest) Reset() {
+	*x = RestoreRequest{}
+	mi := &file_fairslice_v1_users_proto_msgTypes[83]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RestoreRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RestoreRequest) ProtoMessage() {}
+
+func (x *RestoreRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_users_proto_msgTypes[83]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RestoreRequest.ProtoReflect.Descriptor instead.
+func (*RestoreRequest) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{83}
+}
+
+func (x *RestoreRequest) GetSum() string {
+	if x != nil {
+		return x.Sum
+	}
+	return ""
+}
+
+func (x *RestoreRequest) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+type ArchiveResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Jobs          int64                  `protobuf:"varint,1,opt,name=jobs,proto3" json:"jobs,omitempty"`
+	Events        int64                  `protobuf:"varint,2,opt,name=events,proto3" json:"events,omitempty"`
+	Charges       int64                  `protobuf:"varint,3,opt,name=charges,proto3" json:"charges,omitempty"`
+	Cancelled     int64                  `protobuf:"varint,4,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
+	Again         bool                   `protobuf:"varint,5,opt,name=again,proto3" json:"again,omitempty"` // it was so before, and nothing was changed
+	Since         int64                  `protobuf:"varint,6,opt,name=since,proto3" json:"since,omitempty"` // with again: from when, in ns since 1970
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ArchiveResponse) Reset() {
+	*x = ArchiveResponse{}
+	mi := &file_fairslice_v1_users_proto_msgTypes[84]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ArchiveResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ArchiveResponse) ProtoMessage() {}
+
+func (x *ArchiveResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fairslice_v1_users_proto_msgTypes[84]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ArchiveResponse.ProtoReflect.Descriptor instead.
+func (*ArchiveResponse) Descriptor() ([]byte, []int) {
+	return file_fairslice_v1_users_proto_rawDescGZIP(), []int{84}
+}
+
+func (x *ArchiveResponse) GetJobs() int64 {
+	if x != nil {
+		return x.Jobs
+	}
+	return 0
+}
+
+func (x *ArchiveResponse) GetEvents() int64 {
+	if x != nil {
+		return x.Events
+	}
+	return 0
+}
+
+func (x *ArchiveResponse) GetCharges() int64 {
+	if x != nil {
+		return x.Charges
+	}
+	return 0
+}
+
+func (x *ArchiveResponse) GetCancelled() int64 {
+	if x != nil {
+		return x.Cancelled
+	}
+	return 0
+}
+
+func (x *ArchiveResponse) GetAgain() bool {
+	if x != nil {
+		return x.Again
+	}
+	return false
+}
+
+func (x *ArchiveResponse) GetSince() int64 {
+	if x != nil {
+		return x.Since
+	}
+	return 0
+}
+
 var File_fairslice_v1_users_proto protoreflect.FileDescriptor
 
 const file_fairslice_v1_users_proto_rawDesc = "" +
 	"\n" +
-	"\x18fairslice/v1/users.proto\x12\ffairslice.v1\x1a\x18fairslice/v1/types.proto\"w\n" +
+	"\x18fairslice/v1/users.proto\x12\ffairslice.v1\x1a\x18fairslice/v1/types.proto\"\x0e\n" +
+	"\fLoginRequest\"7\n" +
+	"\rLoginResponse\x12\x10\n" +
+	"\x03url\x18\x01 \x01(\tR\x03url\x12\x14\n" +
+	"\x05valid\x18\x02 \x01(\x03R\x05valid\"w\n" +
 	"\rSubmitRequest\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\tR\x05token\x12&\n" +
 	"\x04spec\x18\x02 \x01(\v2\x12.fairslice.v1.SpecR\x04spec\x12\x16\n" +
@@ -5229,7 +6640,7 @@ const file_fairslice_v1_users_proto_rawDesc = "" +
 	"\areasons\x18\x03 \x01(\bR\areasons\"R\n" +
 	"\fJobsResponse\x12%\n" +
 	"\x04jobs\x18\x01 \x03(\v2\x11.fairslice.v1.JobR\x04jobs\x12\x1b\n" +
-	"\tnot_found\x18\x02 \x03(\tR\bnotFound\"\xa5\t\n" +
+	"\tnot_found\x18\x02 \x03(\tR\bnotFound\"\xd5\t\n" +
 	"\x03Job\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x03R\x02id\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x05R\x05index\x12\x14\n" +
@@ -5275,13 +6686,21 @@ const file_fairslice_v1_users_proto_rawDesc = "" +
 	"\akill_as\x18& \x01(\tR\x06killAs\x12\x12\n" +
 	"\x04fgpu\x18' \x01(\x03R\x04fgpu\x12\x12\n" +
 	"\x04gpus\x18( \x01(\x05R\x04gpus\x12*\n" +
-	"\x04turn\x18) \x01(\v2\x16.fairslice.v1.PriorityR\x04turn\"\x90\x01\n" +
+	"\x04turn\x18) \x01(\v2\x16.fairslice.v1.PriorityR\x04turn\x12.\n" +
+	"\x05fetch\x18* \x01(\v2\x18.fairslice.v1.ImageFetchR\x05fetch\"J\n" +
+	"\n" +
+	"ImageFetch\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x12\n" +
+	"\x04done\x18\x02 \x01(\x03R\x04done\x12\x14\n" +
+	"\x05total\x18\x03 \x01(\x03R\x05total\"\xb1\x01\n" +
 	"\bPriority\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\x05R\x05queue\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\x05R\x04user\x120\n" +
 	"\x05parts\x18\x03 \x03(\v2\x1a.fairslice.v1.PriorityPartR\x05parts\x12\x14\n" +
 	"\x05total\x18\x04 \x01(\x01R\x05total\x12\x12\n" +
-	"\x04late\x18\x05 \x01(\bR\x04late\"j\n" +
+	"\x04late\x18\x05 \x01(\bR\x04late\x12\x1f\n" +
+	"\vover_budget\x18\x06 \x01(\bR\n" +
+	"overBudget\"j\n" +
 	"\fPriorityPart\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06weight\x18\x02 \x01(\x01R\x06weight\x12\x16\n" +
@@ -5354,7 +6773,54 @@ const file_fairslice_v1_users_proto_rawDesc = "" +
 	"\x05state\x18\x01 \x01(\v2\x11.fairslice.v1.JobH\x00R\x05state\x12\x14\n" +
 	"\x04data\x18\x02 \x01(\fH\x00R\x04data\x12\x12\n" +
 	"\x03err\x18\x03 \x01(\fH\x00R\x03errB\x06\n" +
-	"\x04kind\"5\n" +
+	"\x04kind\"\xb7\x01\n" +
+	"\vExecRequest\x12,\n" +
+	"\x04open\x18\x01 \x01(\v2\x16.fairslice.v1.ExecOpenH\x00R\x04open\x12\x14\n" +
+	"\x04data\x18\x02 \x01(\fH\x00R\x04data\x12.\n" +
+	"\x04size\x18\x03 \x01(\v2\x18.fairslice.v1.WindowSizeH\x00R\x04size\x12\x12\n" +
+	"\x03eof\x18\x04 \x01(\bH\x00R\x03eof\x12\x18\n" +
+	"\x06signal\x18\x05 \x01(\tH\x00R\x06signalB\x06\n" +
+	"\x04kind\"\xdd\x01\n" +
+	"\bExecOpen\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12-\n" +
+	"\x04exec\x18\x02 \x01(\v2\x17.fairslice.v1.ExecOrderH\x00R\x04exec\x12-\n" +
+	"\x04copy\x18\x03 \x01(\v2\x17.fairslice.v1.CopyOrderH\x00R\x04copy\x12-\n" +
+	"\x04dial\x18\x05 \x01(\v2\x17.fairslice.v1.DialOrderH\x00R\x04dial\x12,\n" +
+	"\x04size\x18\x04 \x01(\v2\x18.fairslice.v1.WindowSizeR\x04sizeB\x06\n" +
+	"\x04what\"\xa2\x01\n" +
+	"\fExecResponse\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\x12\x10\n" +
+	"\x03err\x18\x02 \x01(\fR\x03err\x12\x14\n" +
+	"\x05taken\x18\x03 \x01(\rR\x05taken\x12\x14\n" +
+	"\x05begun\x18\x04 \x01(\bR\x05begun\x12\x16\n" +
+	"\x06exited\x18\x05 \x01(\bR\x06exited\x12\x16\n" +
+	"\x06status\x18\x06 \x01(\x05R\x06status\x12\x10\n" +
+	"\x03eof\x18\a \x01(\bR\x03eof\"1\n" +
+	"\vAppsRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04open\x18\x02 \x01(\tR\x04open\"9\n" +
+	"\fAppsResponse\x12)\n" +
+	"\x04apps\x18\x01 \x03(\v2\x15.fairslice.v1.AppInfoR\x04apps\"\xbb\x01\n" +
+	"\aAppInfo\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05proto\x18\x02 \x01(\tR\x05proto\x12\x12\n" +
+	"\x04port\x18\x03 \x01(\x05R\x04port\x12\x18\n" +
+	"\arunning\x18\x04 \x01(\bR\arunning\x12\x1c\n" +
+	"\tstartable\x18\x05 \x01(\bR\tstartable\x12\x10\n" +
+	"\x03url\x18\x06 \x01(\tR\x03url\x12\x12\n" +
+	"\x04auth\x18\a \x01(\tR\x04auth\x12\x14\n" +
+	"\x05token\x18\b \x01(\tR\x05token\"N\n" +
+	"\rExtendRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x10\n" +
+	"\x03add\x18\x02 \x01(\x03R\x03add\x12\x1b\n" +
+	"\trun_limit\x18\x03 \x01(\x03R\brunLimit\"\x97\x01\n" +
+	"\x0eExtendResponse\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
+	"\agranted\x18\x02 \x01(\bR\agranted\x12\x1b\n" +
+	"\trun_limit\x18\x03 \x01(\x03R\brunLimit\x12\x12\n" +
+	"\x04ends\x18\x04 \x01(\x03R\x04ends\x12\x18\n" +
+	"\alongest\x18\x05 \x01(\x03R\alongest\x12\x10\n" +
+	"\x03why\x18\x06 \x01(\tR\x03why\"5\n" +
 	"\vPeekRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06follow\x18\x02 \x01(\bR\x06follow\"]\n" +
@@ -5364,10 +6830,11 @@ const file_fairslice_v1_users_proto_rawDesc = "" +
 	"\n" +
 	"has_stderr\x18\x03 \x01(\bR\thasStderr\"A\n" +
 	"\x0eHistoryRequest\x12/\n" +
-	"\x06select\x18\x01 \x01(\v2\x17.fairslice.v1.SelectionR\x06select\"\\\n" +
+	"\x06select\x18\x01 \x01(\v2\x17.fairslice.v1.SelectionR\x06select\"x\n" +
 	"\x0fHistoryResponse\x12,\n" +
 	"\x04jobs\x18\x01 \x03(\v2\x18.fairslice.v1.HistoryJobR\x04jobs\x12\x1b\n" +
-	"\tnot_found\x18\x02 \x03(\tR\bnotFound\"^\n" +
+	"\tnot_found\x18\x02 \x03(\tR\bnotFound\x12\x1a\n" +
+	"\barchived\x18\x03 \x01(\x03R\barchived\"^\n" +
 	"\n" +
 	"HistoryJob\x12#\n" +
 	"\x03job\x18\x01 \x01(\v2\x11.fairslice.v1.JobR\x03job\x12+\n" +
@@ -5551,11 +7018,12 @@ const file_fairslice_v1_users_proto_rawDesc = "" +
 	"\x03own\x18\f \x01(\bR\x03own\"*\n" +
 	"\x04Span\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\x03R\x04from\x12\x0e\n" +
-	"\x02to\x18\x02 \x01(\x03R\x02to\"\x92\x01\n" +
+	"\x02to\x18\x02 \x01(\x03R\x02to\"\xae\x01\n" +
 	"\x10FinishedResponse\x127\n" +
 	"\asummary\x18\x01 \x01(\v2\x1d.fairslice.v1.FinishedSummaryR\asummary\x12-\n" +
 	"\x04jobs\x18\x02 \x03(\v2\x19.fairslice.v1.FinishedJobR\x04jobs\x12\x16\n" +
-	"\x06caller\x18\x03 \x01(\tR\x06caller\"\xc1\x04\n" +
+	"\x06caller\x18\x03 \x01(\tR\x06caller\x12\x1a\n" +
+	"\barchived\x18\x04 \x01(\x03R\barchived\"\xc1\x04\n" +
 	"\x0fFinishedSummary\x12\x12\n" +
 	"\x04done\x18\x01 \x01(\x03R\x04done\x12\x16\n" +
 	"\x06failed\x18\x02 \x01(\x03R\x06failed\x12\x18\n" +
@@ -5620,7 +7088,7 @@ const file_fairslice_v1_users_proto_rawDesc = "" +
 	"\x06policy\x18\x01 \x01(\v2\x14.fairslice.v1.PolicyR\x06policy\x12\x12\n" +
 	"\x04diff\x18\x02 \x03(\tR\x04diff\")\n" +
 	"\rSharesRequest\x12\x18\n" +
-	"\acompare\x18\x01 \x03(\tR\acompare\"\xbf\x01\n" +
+	"\acompare\x18\x01 \x03(\tR\acompare\"\xe4\x01\n" +
 	"\x0eSharesResponse\x12'\n" +
 	"\x04tree\x18\x01 \x03(\v2\x13.fairslice.v1.ShareR\x04tree\x12\x10\n" +
 	"\x03why\x18\x02 \x03(\tR\x03why\x12\x0e\n" +
@@ -5629,7 +7097,8 @@ const file_fairslice_v1_users_proto_rawDesc = "" +
 	"\n" +
 	"gpu_weight\x18\x05 \x01(\x01R\tgpuWeight\x12\x12\n" +
 	"\x04flat\x18\x06 \x01(\bR\x04flat\x12\x12\n" +
-	"\x04used\x18\a \x01(\bR\x04used\"\xf9\x01\n" +
+	"\x04used\x18\a \x01(\bR\x04used\x12#\n" +
+	"\rmemory_weight\x18\b \x01(\x01R\fmemoryWeight\"\xe0\x02\n" +
 	"\x05Share\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\tR\aaccount\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x14\n" +
@@ -5641,18 +7110,63 @@ const file_fairslice_v1_users_proto_rawDesc = "" +
 	"\x10level_fair_share\x18\b \x01(\x01R\x0elevelFairShare\x12\x12\n" +
 	"\x04rank\x18\t \x01(\x05R\x04rank\x12\x16\n" +
 	"\x06factor\x18\n" +
-	" \x01(\x01R\x06factor2\xa6\v\n" +
+	" \x01(\x01R\x06factor\x12!\n" +
+	"\fslot_seconds\x18\v \x01(\x01R\vslotSeconds\x12!\n" +
+	"\ffgpu_seconds\x18\f \x01(\x01R\vfgpuSeconds\x12\x1f\n" +
+	"\vgib_seconds\x18\r \x01(\x01R\n" +
+	"gibSeconds\"*\n" +
+	"\x0eBudgetsRequest\x12\x18\n" +
+	"\aaccount\x18\x01 \x01(\tR\aaccount\"Q\n" +
+	"\x0fBudgetsResponse\x12\x0e\n" +
+	"\x02at\x18\x01 \x01(\x03R\x02at\x12.\n" +
+	"\abudgets\x18\x02 \x03(\v2\x14.fairslice.v1.BudgetR\abudgets\"\x8f\x02\n" +
+	"\x06Budget\x12\x18\n" +
+	"\aaccount\x18\x01 \x01(\tR\aaccount\x12\x12\n" +
+	"\x04unit\x18\x02 \x01(\tR\x04unit\x12\x16\n" +
+	"\x06period\x18\x03 \x01(\tR\x06period\x12\x12\n" +
+	"\x04hard\x18\x04 \x01(\bR\x04hard\x12\x12\n" +
+	"\x04from\x18\x05 \x01(\x03R\x04from\x12\x0e\n" +
+	"\x02to\x18\x06 \x01(\x03R\x02to\x12\x14\n" +
+	"\x05hours\x18\a \x01(\x01R\x05hours\x12\x14\n" +
+	"\x05spent\x18\b \x01(\x01R\x05spent\x12\x1a\n" +
+	"\breserved\x18\t \x01(\x01R\breserved\x12\x12\n" +
+	"\x04left\x18\n" +
+	" \x01(\x01R\x04left\x12\x10\n" +
+	"\x03out\x18\v \x01(\x03R\x03out\x12\x19\n" +
+	"\bin_force\x18\f \x01(\bR\ainForce\";\n" +
+	"\rExportRequest\x12\x16\n" +
+	"\x06before\x18\x01 \x01(\tR\x06before\x12\x12\n" +
+	"\x04keep\x18\x02 \x01(\bR\x04keep\"$\n" +
+	"\x0eExportResponse\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\"8\n" +
+	"\fPurgeRequest\x12\x16\n" +
+	"\x06before\x18\x01 \x01(\tR\x06before\x12\x10\n" +
+	"\x03sum\x18\x02 \x01(\tR\x03sum\"6\n" +
+	"\x0eRestoreRequest\x12\x10\n" +
+	"\x03sum\x18\x01 \x01(\tR\x03sum\x12\x12\n" +
+	"\x04data\x18\x02 \x01(\fR\x04data\"\xa1\x01\n" +
+	"\x0fArchiveResponse\x12\x12\n" +
+	"\x04jobs\x18\x01 \x01(\x03R\x04jobs\x12\x16\n" +
+	"\x06events\x18\x02 \x01(\x03R\x06events\x12\x18\n" +
+	"\acharges\x18\x03 \x01(\x03R\acharges\x12\x1c\n" +
+	"\tcancelled\x18\x04 \x01(\x03R\tcancelled\x12\x14\n" +
+	"\x05again\x18\x05 \x01(\bR\x05again\x12\x14\n" +
+	"\x05since\x18\x06 \x01(\x03R\x05since2\xcc\x0f\n" +
 	"\x05Users\x12C\n" +
 	"\x06Submit\x12\x1b.fairslice.v1.SubmitRequest\x1a\x1c.fairslice.v1.SubmitResponse\x12?\n" +
 	"\x04Jobs\x12\x19.fairslice.v1.JobsRequest\x1a\x1a.fairslice.v1.JobsResponse0\x01\x12F\n" +
 	"\aControl\x12\x1c.fairslice.v1.ControlRequest\x1a\x1d.fairslice.v1.ControlResponse\x12B\n" +
 	"\x05Watch\x12\x1a.fairslice.v1.WatchRequest\x1a\x1b.fairslice.v1.WatchResponse0\x01\x12G\n" +
-	"\x06Attach\x12\x1b.fairslice.v1.AttachRequest\x1a\x1c.fairslice.v1.AttachResponse(\x010\x01\x12?\n" +
+	"\x06Attach\x12\x1b.fairslice.v1.AttachRequest\x1a\x1c.fairslice.v1.AttachResponse(\x010\x01\x12A\n" +
+	"\x04Exec\x12\x19.fairslice.v1.ExecRequest\x1a\x1a.fairslice.v1.ExecResponse(\x010\x01\x12=\n" +
+	"\x04Apps\x12\x19.fairslice.v1.AppsRequest\x1a\x1a.fairslice.v1.AppsResponse\x12C\n" +
+	"\x06Extend\x12\x1b.fairslice.v1.ExtendRequest\x1a\x1c.fairslice.v1.ExtendResponse\x12?\n" +
 	"\x04Peek\x12\x19.fairslice.v1.PeekRequest\x1a\x1a.fairslice.v1.PeekResponse0\x01\x12H\n" +
 	"\aHistory\x12\x1c.fairslice.v1.HistoryRequest\x1a\x1d.fairslice.v1.HistoryResponse0\x01\x12C\n" +
 	"\x06Queues\x12\x1b.fairslice.v1.QueuesRequest\x1a\x1c.fairslice.v1.QueuesResponse\x12@\n" +
 	"\x05Hosts\x12\x1a.fairslice.v1.HostsRequest\x1a\x1b.fairslice.v1.HostsResponse\x12F\n" +
-	"\aCluster\x12\x1c.fairslice.v1.ClusterRequest\x1a\x1d.fairslice.v1.ClusterResponse\x12:\n" +
+	"\aCluster\x12\x1c.fairslice.v1.ClusterRequest\x1a\x1d.fairslice.v1.ClusterResponse\x12@\n" +
+	"\x05Login\x12\x1a.fairslice.v1.LoginRequest\x1a\x1b.fairslice.v1.LoginResponse\x12:\n" +
 	"\x03Why\x12\x18.fairslice.v1.WhyRequest\x1a\x19.fairslice.v1.WhyResponse\x12@\n" +
 	"\x05Admin\x12\x1a.fairslice.v1.AdminRequest\x1a\x1b.fairslice.v1.AdminResponse\x12[\n" +
 	"\x0eAddReservation\x12#.fairslice.v1.AddReservationRequest\x1a$.fairslice.v1.AddReservationResponse\x12U\n" +
@@ -5660,9 +7174,13 @@ const file_fairslice_v1_users_proto_rawDesc = "" +
 	"\x06Policy\x12\x1b.fairslice.v1.PolicyRequest\x1a\x1c.fairslice.v1.PolicyResponse\x12L\n" +
 	"\tSetPolicy\x12\x1e.fairslice.v1.SetPolicyRequest\x1a\x1f.fairslice.v1.SetPolicyResponse\x12L\n" +
 	"\tPolicyLog\x12\x1e.fairslice.v1.PolicyLogRequest\x1a\x1f.fairslice.v1.PolicyLogResponse\x12C\n" +
-	"\x06Shares\x12\x1b.fairslice.v1.SharesRequest\x1a\x1c.fairslice.v1.SharesResponse\x12C\n" +
+	"\x06Shares\x12\x1b.fairslice.v1.SharesRequest\x1a\x1c.fairslice.v1.SharesResponse\x12F\n" +
+	"\aBudgets\x12\x1c.fairslice.v1.BudgetsRequest\x1a\x1d.fairslice.v1.BudgetsResponse\x12C\n" +
 	"\x06Report\x12\x1b.fairslice.v1.ReportRequest\x1a\x1c.fairslice.v1.ReportResponse\x12K\n" +
-	"\bFinished\x12\x1d.fairslice.v1.FinishedRequest\x1a\x1e.fairslice.v1.FinishedResponse0\x01B\x15Z\x13fairslice/api/pb;pbb\x06proto3"
+	"\bFinished\x12\x1d.fairslice.v1.FinishedRequest\x1a\x1e.fairslice.v1.FinishedResponse0\x01\x12E\n" +
+	"\x06Export\x12\x1b.fairslice.v1.ExportRequest\x1a\x1c.fairslice.v1.ExportResponse0\x01\x12B\n" +
+	"\x05Purge\x12\x1a.fairslice.v1.PurgeRequest\x1a\x1d.fairslice.v1.ArchiveResponse\x12H\n" +
+	"\aRestore\x12\x1c.fairslice.v1.RestoreRequest\x1a\x1d.fairslice.v1.ArchiveResponse(\x01B\x15Z\x13fairslice/api/pb;pbb\x06proto3"
 
 var (
 	file_fairslice_v1_users_proto_rawDescOnce sync.Once
@@ -5676,174 +7194,221 @@ func file_fairslice_v1_users_proto_rawDescGZIP() []byte {
 	return file_fairslice_v1_users_proto_rawDescData
 }
 
-var file_fairslice_v1_users_proto_msgTypes = make([]protoimpl.MessageInfo, 66)
+var file_fairslice_v1_users_proto_msgTypes = make([]protoimpl.MessageInfo, 85)
 var file_fairslice_v1_users_proto_goTypes = []any{
-	(*SubmitRequest)(nil),          // 0: fairslice.v1.SubmitRequest
-	(*SubmitResponse)(nil),         // 1: fairslice.v1.SubmitResponse
-	(*Selection)(nil),              // 2: fairslice.v1.Selection
-	(*JobsRequest)(nil),            // 3: fairslice.v1.JobsRequest
-	(*JobsResponse)(nil),           // 4: fairslice.v1.JobsResponse
-	(*Job)(nil),                    // 5: fairslice.v1.Job
-	(*Priority)(nil),               // 6: fairslice.v1.Priority
-	(*PriorityPart)(nil),           // 7: fairslice.v1.PriorityPart
-	(*Counts)(nil),                 // 8: fairslice.v1.Counts
-	(*Reason)(nil),                 // 9: fairslice.v1.Reason
-	(*ControlRequest)(nil),         // 10: fairslice.v1.ControlRequest
-	(*Given)(nil),                  // 11: fairslice.v1.Given
-	(*ControlResponse)(nil),        // 12: fairslice.v1.ControlResponse
-	(*Outcome)(nil),                // 13: fairslice.v1.Outcome
-	(*WatchRequest)(nil),           // 14: fairslice.v1.WatchRequest
-	(*WatchResponse)(nil),          // 15: fairslice.v1.WatchResponse
-	(*AttachRequest)(nil),          // 16: fairslice.v1.AttachRequest
-	(*AttachOpen)(nil),             // 17: fairslice.v1.AttachOpen
-	(*WindowSize)(nil),             // 18: fairslice.v1.WindowSize
-	(*AttachResponse)(nil),         // 19: fairslice.v1.AttachResponse
-	(*PeekRequest)(nil),            // 20: fairslice.v1.PeekRequest
-	(*PeekResponse)(nil),           // 21: fairslice.v1.PeekResponse
-	(*HistoryRequest)(nil),         // 22: fairslice.v1.HistoryRequest
-	(*HistoryResponse)(nil),        // 23: fairslice.v1.HistoryResponse
-	(*HistoryJob)(nil),             // 24: fairslice.v1.HistoryJob
-	(*Event)(nil),                  // 25: fairslice.v1.Event
-	(*QueuesRequest)(nil),          // 26: fairslice.v1.QueuesRequest
-	(*QueuesResponse)(nil),         // 27: fairslice.v1.QueuesResponse
-	(*Queue)(nil),                  // 28: fairslice.v1.Queue
-	(*HostsRequest)(nil),           // 29: fairslice.v1.HostsRequest
-	(*HostsResponse)(nil),          // 30: fairslice.v1.HostsResponse
-	(*Host)(nil),                   // 31: fairslice.v1.Host
-	(*HeldSlice)(nil),              // 32: fairslice.v1.HeldSlice
-	(*ClusterRequest)(nil),         // 33: fairslice.v1.ClusterRequest
-	(*ClusterResponse)(nil),        // 34: fairslice.v1.ClusterResponse
-	(*Param)(nil),                  // 35: fairslice.v1.Param
-	(*WhyRequest)(nil),             // 36: fairslice.v1.WhyRequest
-	(*WhyResponse)(nil),            // 37: fairslice.v1.WhyResponse
-	(*WhyJob)(nil),                 // 38: fairslice.v1.WhyJob
-	(*AdminRequest)(nil),           // 39: fairslice.v1.AdminRequest
-	(*AdminResponse)(nil),          // 40: fairslice.v1.AdminResponse
-	(*AddReservationRequest)(nil),  // 41: fairslice.v1.AddReservationRequest
-	(*AddReservationResponse)(nil), // 42: fairslice.v1.AddReservationResponse
-	(*ReservationsRequest)(nil),    // 43: fairslice.v1.ReservationsRequest
-	(*ReservationsResponse)(nil),   // 44: fairslice.v1.ReservationsResponse
-	(*ListedReservation)(nil),      // 45: fairslice.v1.ListedReservation
-	(*ReportRequest)(nil),          // 46: fairslice.v1.ReportRequest
-	(*ReportResponse)(nil),         // 47: fairslice.v1.ReportResponse
-	(*ReportColumn)(nil),           // 48: fairslice.v1.ReportColumn
-	(*ReportRow)(nil),              // 49: fairslice.v1.ReportRow
-	(*FinishedRequest)(nil),        // 50: fairslice.v1.FinishedRequest
-	(*Span)(nil),                   // 51: fairslice.v1.Span
-	(*FinishedResponse)(nil),       // 52: fairslice.v1.FinishedResponse
-	(*FinishedSummary)(nil),        // 53: fairslice.v1.FinishedSummary
-	(*FinishedJob)(nil),            // 54: fairslice.v1.FinishedJob
-	(*Policy)(nil),                 // 55: fairslice.v1.Policy
-	(*PolicyRequest)(nil),          // 56: fairslice.v1.PolicyRequest
-	(*PolicyResponse)(nil),         // 57: fairslice.v1.PolicyResponse
-	(*SetPolicyRequest)(nil),       // 58: fairslice.v1.SetPolicyRequest
-	(*SetPolicyResponse)(nil),      // 59: fairslice.v1.SetPolicyResponse
-	(*PolicyLogRequest)(nil),       // 60: fairslice.v1.PolicyLogRequest
-	(*PolicyLogResponse)(nil),      // 61: fairslice.v1.PolicyLogResponse
-	(*PolicyEntry)(nil),            // 62: fairslice.v1.PolicyEntry
-	(*SharesRequest)(nil),          // 63: fairslice.v1.SharesRequest
-	(*SharesResponse)(nil),         // 64: fairslice.v1.SharesResponse
-	(*Share)(nil),                  // 65: fairslice.v1.Share
-	(*Spec)(nil),                   // 66: fairslice.v1.Spec
-	(*Identity)(nil),               // 67: fairslice.v1.Identity
-	(*Allocation)(nil),             // 68: fairslice.v1.Allocation
-	(*Usage)(nil),                  // 69: fairslice.v1.Usage
-	(*Node)(nil),                   // 70: fairslice.v1.Node
-	(*Slice)(nil),                  // 71: fairslice.v1.Slice
-	(*Reservation)(nil),            // 72: fairslice.v1.Reservation
+	(*LoginRequest)(nil),           // 0: fairslice.v1.LoginRequest
+	(*LoginResponse)(nil),          // 1: fairslice.v1.LoginResponse
+	(*SubmitRequest)(nil),          // 2: fairslice.v1.SubmitRequest
+	(*SubmitResponse)(nil),         // 3: fairslice.v1.SubmitResponse
+	(*Selection)(nil),              // 4: fairslice.v1.Selection
+	(*JobsRequest)(nil),            // 5: fairslice.v1.JobsRequest
+	(*JobsResponse)(nil),           // 6: fairslice.v1.JobsResponse
+	(*Job)(nil),                    // 7: fairslice.v1.Job
+	(*ImageFetch)(nil),             // 8: fairslice.v1.ImageFetch
+	(*Priority)(nil),               // 9: fairslice.v1.Priority
+	(*PriorityPart)(nil),           // 10: fairslice.v1.PriorityPart
+	(*Counts)(nil),                 // 11: fairslice.v1.Counts
+	(*Reason)(nil),                 // 12: fairslice.v1.Reason
+	(*ControlRequest)(nil),         // 13: fairslice.v1.ControlRequest
+	(*Given)(nil),                  // 14: fairslice.v1.Given
+	(*ControlResponse)(nil),        // 15: fairslice.v1.ControlResponse
+	(*Outcome)(nil),                // 16: fairslice.v1.Outcome
+	(*WatchRequest)(nil),           // 17: fairslice.v1.WatchRequest
+	(*WatchResponse)(nil),          // 18: fairslice.v1.WatchResponse
+	(*AttachRequest)(nil),          // 19: fairslice.v1.AttachRequest
+	(*AttachOpen)(nil),             // 20: fairslice.v1.AttachOpen
+	(*WindowSize)(nil),             // 21: fairslice.v1.WindowSize
+	(*AttachResponse)(nil),         // 22: fairslice.v1.AttachResponse
+	(*ExecRequest)(nil),            // 23: fairslice.v1.ExecRequest
+	(*ExecOpen)(nil),               // 24: fairslice.v1.ExecOpen
+	(*ExecResponse)(nil),           // 25: fairslice.v1.ExecResponse
+	(*AppsRequest)(nil),            // 26: fairslice.v1.AppsRequest
+	(*AppsResponse)(nil),           // 27: fairslice.v1.AppsResponse
+	(*AppInfo)(nil),                // 28: fairslice.v1.AppInfo
+	(*ExtendRequest)(nil),          // 29: fairslice.v1.ExtendRequest
+	(*ExtendResponse)(nil),         // 30: fairslice.v1.ExtendResponse
+	(*PeekRequest)(nil),            // 31: fairslice.v1.PeekRequest
+	(*PeekResponse)(nil),           // 32: fairslice.v1.PeekResponse
+	(*HistoryRequest)(nil),         // 33: fairslice.v1.HistoryRequest
+	(*HistoryResponse)(nil),        // 34: fairslice.v1.HistoryResponse
+	(*HistoryJob)(nil),             // 35: fairslice.v1.HistoryJob
+	(*Event)(nil),                  // 36: fairslice.v1.Event
+	(*QueuesRequest)(nil),          // 37: fairslice.v1.QueuesRequest
+	(*QueuesResponse)(nil),         // 38: fairslice.v1.QueuesResponse
+	(*Queue)(nil),                  // 39: fairslice.v1.Queue
+	(*HostsRequest)(nil),           // 40: fairslice.v1.HostsRequest
+	(*HostsResponse)(nil),          // 41: fairslice.v1.HostsResponse
+	(*Host)(nil),                   // 42: fairslice.v1.Host
+	(*HeldSlice)(nil),              // 43: fairslice.v1.HeldSlice
+	(*ClusterRequest)(nil),         // 44: fairslice.v1.ClusterRequest
+	(*ClusterResponse)(nil),        // 45: fairslice.v1.ClusterResponse
+	(*Param)(nil),                  // 46: fairslice.v1.Param
+	(*WhyRequest)(nil),             // 47: fairslice.v1.WhyRequest
+	(*WhyResponse)(nil),            // 48: fairslice.v1.WhyResponse
+	(*WhyJob)(nil),                 // 49: fairslice.v1.WhyJob
+	(*AdminRequest)(nil),           // 50: fairslice.v1.AdminRequest
+	(*AdminResponse)(nil),          // 51: fairslice.v1.AdminResponse
+	(*AddReservationRequest)(nil),  // 52: fairslice.v1.AddReservationRequest
+	(*AddReservationResponse)(nil), // 53: fairslice.v1.AddReservationResponse
+	(*ReservationsRequest)(nil),    // 54: fairslice.v1.ReservationsRequest
+	(*ReservationsResponse)(nil),   // 55: fairslice.v1.ReservationsResponse
+	(*ListedReservation)(nil),      // 56: fairslice.v1.ListedReservation
+	(*ReportRequest)(nil),          // 57: fairslice.v1.ReportRequest
+	(*ReportResponse)(nil),         // 58: fairslice.v1.ReportResponse
+	(*ReportColumn)(nil),           // 59: fairslice.v1.ReportColumn
+	(*ReportRow)(nil),              // 60: fairslice.v1.ReportRow
+	(*FinishedRequest)(nil),        // 61: fairslice.v1.FinishedRequest
+	(*Span)(nil),                   // 62: fairslice.v1.Span
+	(*FinishedResponse)(nil),       // 63: fairslice.v1.FinishedResponse
+	(*FinishedSummary)(nil),        // 64: fairslice.v1.FinishedSummary
+	(*FinishedJob)(nil),            // 65: fairslice.v1.FinishedJob
+	(*Policy)(nil),                 // 66: fairslice.v1.Policy
+	(*PolicyRequest)(nil),          // 67: fairslice.v1.PolicyRequest
+	(*PolicyResponse)(nil),         // 68: fairslice.v1.PolicyResponse
+	(*SetPolicyRequest)(nil),       // 69: fairslice.v1.SetPolicyRequest
+	(*SetPolicyResponse)(nil),      // 70: fairslice.v1.SetPolicyResponse
+	(*PolicyLogRequest)(nil),       // 71: fairslice.v1.PolicyLogRequest
+	(*PolicyLogResponse)(nil),      // 72: fairslice.v1.PolicyLogResponse
+	(*PolicyEntry)(nil),            // 73: fairslice.v1.PolicyEntry
+	(*SharesRequest)(nil),          // 74: fairslice.v1.SharesRequest
+	(*SharesResponse)(nil),         // 75: fairslice.v1.SharesResponse
+	(*Share)(nil),                  // 76: fairslice.v1.Share
+	(*BudgetsRequest)(nil),         // 77: fairslice.v1.BudgetsRequest
+	(*BudgetsResponse)(nil),        // 78: fairslice.v1.BudgetsResponse
+	(*Budget)(nil),                 // 79: fairslice.v1.Budget
+	(*ExportRequest)(nil),          // 80: fairslice.v1.ExportRequest
+	(*ExportResponse)(nil),         // 81: fairslice.v1.ExportResponse
+	(*PurgeRequest)(nil),           // 82: fairslice.v1.PurgeRequest
+	(*RestoreRequest)(nil),         // 83: fairslice.v1.RestoreRequest
+	(*ArchiveResponse)(nil),        // 84: fairslice.v1.ArchiveResponse
+	(*Spec)(nil),                   // 85: fairslice.v1.Spec
+	(*Identity)(nil),               // 86: fairslice.v1.Identity
+	(*Allocation)(nil),             // 87: fairslice.v1.Allocation
+	(*Usage)(nil),                  // 88: fairslice.v1.Usage
+	(*ExecOrder)(nil),              // 89: fairslice.v1.ExecOrder
+	(*CopyOrder)(nil),              // 90: fairslice.v1.CopyOrder
+	(*DialOrder)(nil),              // 91: fairslice.v1.DialOrder
+	(*Node)(nil),                   // 92: fairslice.v1.Node
+	(*Slice)(nil),                  // 93: fairslice.v1.Slice
+	(*Reservation)(nil),            // 94: fairslice.v1.Reservation
 }
 var file_fairslice_v1_users_proto_depIdxs = []int32{
-	66, // 0: fairslice.v1.SubmitRequest.spec:type_name -> fairslice.v1.Spec
-	2,  // 1: fairslice.v1.JobsRequest.select:type_name -> fairslice.v1.Selection
-	5,  // 2: fairslice.v1.JobsResponse.jobs:type_name -> fairslice.v1.Job
-	67, // 3: fairslice.v1.Job.owner:type_name -> fairslice.v1.Identity
-	66, // 4: fairslice.v1.Job.spec:type_name -> fairslice.v1.Spec
-	68, // 5: fairslice.v1.Job.alloc:type_name -> fairslice.v1.Allocation
-	69, // 6: fairslice.v1.Job.usage:type_name -> fairslice.v1.Usage
-	9,  // 7: fairslice.v1.Job.reasons:type_name -> fairslice.v1.Reason
-	8,  // 8: fairslice.v1.Job.counts:type_name -> fairslice.v1.Counts
-	6,  // 9: fairslice.v1.Job.turn:type_name -> fairslice.v1.Priority
-	7,  // 10: fairslice.v1.Priority.parts:type_name -> fairslice.v1.PriorityPart
-	2,  // 11: fairslice.v1.ControlRequest.select:type_name -> fairslice.v1.Selection
-	11, // 12: fairslice.v1.ControlRequest.options:type_name -> fairslice.v1.Given
-	13, // 13: fairslice.v1.ControlResponse.outcomes:type_name -> fairslice.v1.Outcome
-	5,  // 14: fairslice.v1.WatchResponse.job:type_name -> fairslice.v1.Job
-	17, // 15: fairslice.v1.AttachRequest.open:type_name -> fairslice.v1.AttachOpen
-	18, // 16: fairslice.v1.AttachRequest.size:type_name -> fairslice.v1.WindowSize
-	18, // 17: fairslice.v1.AttachOpen.size:type_name -> fairslice.v1.WindowSize
-	5,  // 18: fairslice.v1.AttachResponse.state:type_name -> fairslice.v1.Job
-	2,  // 19: fairslice.v1.HistoryRequest.select:type_name -> fairslice.v1.Selection
-	24, // 20: fairslice.v1.HistoryResponse.jobs:type_name -> fairslice.v1.HistoryJob
-	5,  // 21: fairslice.v1.HistoryJob.job:type_name -> fairslice.v1.Job
-	25, // 22: fairslice.v1.HistoryJob.events:type_name -> fairslice.v1.Event
-	28, // 23: fairslice.v1.QueuesResponse.queues:type_name -> fairslice.v1.Queue
-	31, // 24: fairslice.v1.HostsResponse.hosts:type_name -> fairslice.v1.Host
-	70, // 25: fairslice.v1.Host.node:type_name -> fairslice.v1.Node
-	32, // 26: fairslice.v1.Host.slices:type_name -> fairslice.v1.HeldSlice
-	71, // 27: fairslice.v1.HeldSlice.slice:type_name -> fairslice.v1.Slice
-	35, // 28: fairslice.v1.ClusterResponse.params:type_name -> fairslice.v1.Param
-	2,  // 29: fairslice.v1.WhyRequest.select:type_name -> fairslice.v1.Selection
-	38, // 30: fairslice.v1.WhyResponse.jobs:type_name -> fairslice.v1.WhyJob
-	5,  // 31: fairslice.v1.WhyJob.job:type_name -> fairslice.v1.Job
-	13, // 32: fairslice.v1.AdminResponse.outcomes:type_name -> fairslice.v1.Outcome
-	45, // 33: fairslice.v1.ReservationsResponse.reservations:type_name -> fairslice.v1.ListedReservation
-	72, // 34: fairslice.v1.ListedReservation.reservation:type_name -> fairslice.v1.Reservation
-	48, // 35: fairslice.v1.ReportResponse.columns:type_name -> fairslice.v1.ReportColumn
-	49, // 36: fairslice.v1.ReportResponse.rows:type_name -> fairslice.v1.ReportRow
-	51, // 37: fairslice.v1.FinishedRequest.ended:type_name -> fairslice.v1.Span
-	51, // 38: fairslice.v1.FinishedRequest.submitted:type_name -> fairslice.v1.Span
-	51, // 39: fairslice.v1.FinishedRequest.dispatched:type_name -> fairslice.v1.Span
-	53, // 40: fairslice.v1.FinishedResponse.summary:type_name -> fairslice.v1.FinishedSummary
-	54, // 41: fairslice.v1.FinishedResponse.jobs:type_name -> fairslice.v1.FinishedJob
-	55, // 42: fairslice.v1.PolicyResponse.policy:type_name -> fairslice.v1.Policy
-	62, // 43: fairslice.v1.PolicyLogResponse.entries:type_name -> fairslice.v1.PolicyEntry
-	55, // 44: fairslice.v1.PolicyEntry.policy:type_name -> fairslice.v1.Policy
-	65, // 45: fairslice.v1.SharesResponse.tree:type_name -> fairslice.v1.Share
-	0,  // 46: fairslice.v1.Users.Submit:input_type -> fairslice.v1.SubmitRequest
-	3,  // 47: fairslice.v1.Users.Jobs:input_type -> fairslice.v1.JobsRequest
-	10, // 48: fairslice.v1.Users.Control:input_type -> fairslice.v1.ControlRequest
-	14, // 49: fairslice.v1.Users.Watch:input_type -> fairslice.v1.WatchRequest
-	16, // 50: fairslice.v1.Users.Attach:input_type -> fairslice.v1.AttachRequest
-	20, // 51: fairslice.v1.Users.Peek:input_type -> fairslice.v1.PeekRequest
-	22, // 52: fairslice.v1.Users.History:input_type -> fairslice.v1.HistoryRequest
-	26, // 53: fairslice.v1.Users.Queues:input_type -> fairslice.v1.QueuesRequest
-	29, // 54: fairslice.v1.Users.Hosts:input_type -> fairslice.v1.HostsRequest
-	33, // 55: fairslice.v1.Users.Cluster:input_type -> fairslice.v1.ClusterRequest
-	36, // 56: fairslice.v1.Users.Why:input_type -> fairslice.v1.WhyRequest
-	39, // 57: fairslice.v1.Users.Admin:input_type -> fairslice.v1.AdminRequest
-	41, // 58: fairslice.v1.Users.AddReservation:input_type -> fairslice.v1.AddReservationRequest
-	43, // 59: fairslice.v1.Users.Reservations:input_type -> fairslice.v1.ReservationsRequest
-	56, // 60: fairslice.v1.Users.Policy:input_type -> fairslice.v1.PolicyRequest
-	58, // 61: fairslice.v1.Users.SetPolicy:input_type -> fairslice.v1.SetPolicyRequest
-	60, // 62: fairslice.v1.Users.PolicyLog:input_type -> fairslice.v1.PolicyLogRequest
-	63, // 63: fairslice.v1.Users.Shares:input_type -> fairslice.v1.SharesRequest
-	46, // 64: fairslice.v1.Users.Report:input_type -> fairslice.v1.ReportRequest
-	50, // 65: fairslice.v1.Users.Finished:input_type -> fairslice.v1.FinishedRequest
-	1,  // 66: fairslice.v1.Users.Submit:output_type -> fairslice.v1.SubmitResponse
-	4,  // 67: fairslice.v1.Users.Jobs:output_type -> fairslice.v1.JobsResponse
-	12, // 68: fairslice.v1.Users.Control:output_type -> fairslice.v1.ControlResponse
-	15, // 69: fairslice.v1.Users.Watch:output_type -> fairslice.v1.WatchResponse
-	19, // 70: fairslice.v1.Users.Attach:output_type -> fairslice.v1.AttachResponse
-	21, // 71: fairslice.v1.Users.Peek:output_type -> fairslice.v1.PeekResponse
-	23, // 72: fairslice.v1.Users.History:output_type -> fairslice.v1.HistoryResponse
-	27, // 73: fairslice.v1.Users.Queues:output_type -> fairslice.v1.QueuesResponse
-	30, // 74: fairslice.v1.Users.Hosts:output_type -> fairslice.v1.HostsResponse
-	34, // 75: fairslice.v1.Users.Cluster:output_type -> fairslice.v1.ClusterResponse
-	37, // 76: fairslice.v1.Users.Why:output_type -> fairslice.v1.WhyResponse
-	40, // 77: fairslice.v1.Users.Admin:output_type -> fairslice.v1.AdminResponse
-	42, // 78: fairslice.v1.Users.AddReservation:output_type -> fairslice.v1.AddReservationResponse
-	44, // 79: fairslice.v1.Users.Reservations:output_type -> fairslice.v1.ReservationsResponse
-	57, // 80: fairslice.v1.Users.Policy:output_type -> fairslice.v1.PolicyResponse
-	59, // 81: fairslice.v1.Users.SetPolicy:output_type -> fairslice.v1.SetPolicyResponse
-	61, // 82: fairslice.v1.Users.PolicyLog:output_type -> fairslice.v1.PolicyLogResponse
-	64, // 83: fairslice.v1.Users.Shares:output_type -> fairslice.v1.SharesResponse
-	47, // 84: fairslice.v1.Users.Report:output_type -> fairslice.v1.ReportResponse
-	52, // 85: fairslice.v1.Users.Finished:output_type -> fairslice.v1.FinishedResponse
-	66, // [66:86] is the sub-list for method output_type
-	46, // [46:66] is the sub-list for method input_type
-	46, // [46:46] is the sub-list for extension type_name
-	46, // [46:46] is the sub-list for extension extendee
-	0,  // [0:46] is the sub-list for field type_name
+	85, // 0: fairslice.v1.SubmitRequest.spec:type_name -> fairslice.v1.Spec
+	4,  // 1: fairslice.v1.JobsRequest.select:type_name -> fairslice.v1.Selection
+	7,  // 2: fairslice.v1.JobsResponse.jobs:type_name -> fairslice.v1.Job
+	86, // 3: fairslice.v1.Job.owner:type_name -> fairslice.v1.Identity
+	85, // 4: fairslice.v1.Job.spec:type_name -> fairslice.v1.Spec
+	87, // 5: fairslice.v1.Job.alloc:type_name -> fairslice.v1.Allocation
+	88, // 6: fairslice.v1.Job.usage:type_name -> fairslice.v1.Usage
+	12, // 7: fairslice.v1.Job.reasons:type_name -> fairslice.v1.Reason
+	11, // 8: fairslice.v1.Job.counts:type_name -> fairslice.v1.Counts
+	9,  // 9: fairslice.v1.Job.turn:type_name -> fairslice.v1.Priority
+	8,  // 10: fairslice.v1.Job.fetch:type_name -> fairslice.v1.ImageFetch
+	10, // 11: fairslice.v1.Priority.parts:type_name -> fairslice.v1.PriorityPart
+	4,  // 12: fairslice.v1.ControlRequest.select:type_name -> fairslice.v1.Selection
+	14, // 13: fairslice.v1.ControlRequest.options:type_name -> fairslice.v1.Given
+	16, // 14: fairslice.v1.ControlResponse.outcomes:type_name -> fairslice.v1.Outcome
+	7,  // 15: fairslice.v1.WatchResponse.job:type_name -> fairslice.v1.Job
+	20, // 16: fairslice.v1.AttachRequest.open:type_name -> fairslice.v1.AttachOpen
+	21, // 17: fairslice.v1.AttachRequest.size:type_name -> fairslice.v1.WindowSize
+	21, // 18: fairslice.v1.AttachOpen.size:type_name -> fairslice.v1.WindowSize
+	7,  // 19: fairslice.v1.AttachResponse.state:type_name -> fairslice.v1.Job
+	24, // 20: fairslice.v1.ExecRequest.open:type_name -> fairslice.v1.ExecOpen
+	21, // 21: fairslice.v1.ExecRequest.size:type_name -> fairslice.v1.WindowSize
+	89, // 22: fairslice.v1.ExecOpen.exec:type_name -> fairslice.v1.ExecOrder
+	90, // 23: fairslice.v1.ExecOpen.copy:type_name -> fairslice.v1.CopyOrder
+	91, // 24: fairslice.v1.ExecOpen.dial:type_name -> fairslice.v1.DialOrder
+	21, // 25: fairslice.v1.ExecOpen.size:type_name -> fairslice.v1.WindowSize
+	28, // 26: fairslice.v1.AppsResponse.apps:type_name -> fairslice.v1.AppInfo
+	4,  // 27: fairslice.v1.HistoryRequest.select:type_name -> fairslice.v1.Selection
+	35, // 28: fairslice.v1.HistoryResponse.jobs:type_name -> fairslice.v1.HistoryJob
+	7,  // 29: fairslice.v1.HistoryJob.job:type_name -> fairslice.v1.Job
+	36, // 30: fairslice.v1.HistoryJob.events:type_name -> fairslice.v1.Event
+	39, // 31: fairslice.v1.QueuesResponse.queues:type_name -> fairslice.v1.Queue
+	42, // 32: fairslice.v1.HostsResponse.hosts:type_name -> fairslice.v1.Host
+	92, // 33: fairslice.v1.Host.node:type_name -> fairslice.v1.Node
+	43, // 34: fairslice.v1.Host.slices:type_name -> fairslice.v1.HeldSlice
+	93, // 35: fairslice.v1.HeldSlice.slice:type_name -> fairslice.v1.Slice
+	46, // 36: fairslice.v1.ClusterResponse.params:type_name -> fairslice.v1.Param
+	4,  // 37: fairslice.v1.WhyRequest.select:type_name -> fairslice.v1.Selection
+	49, // 38: fairslice.v1.WhyResponse.jobs:type_name -> fairslice.v1.WhyJob
+	7,  // 39: fairslice.v1.WhyJob.job:type_name -> fairslice.v1.Job
+	16, // 40: fairslice.v1.AdminResponse.outcomes:type_name -> fairslice.v1.Outcome
+	56, // 41: fairslice.v1.ReservationsResponse.reservations:type_name -> fairslice.v1.ListedReservation
+	94, // 42: fairslice.v1.ListedReservation.reservation:type_name -> fairslice.v1.Reservation
+	59, // 43: fairslice.v1.ReportResponse.columns:type_name -> fairslice.v1.ReportColumn
+	60, // 44: fairslice.v1.ReportResponse.rows:type_name -> fairslice.v1.ReportRow
+	62, // 45: fairslice.v1.FinishedRequest.ended:type_name -> fairslice.v1.Span
+	62, // 46: fairslice.v1.FinishedRequest.submitted:type_name -> fairslice.v1.Span
+	62, // 47: fairslice.v1.FinishedRequest.dispatched:type_name -> fairslice.v1.Span
+	64, // 48: fairslice.v1.FinishedResponse.summary:type_name -> fairslice.v1.FinishedSummary
+	65, // 49: fairslice.v1.FinishedResponse.jobs:type_name -> fairslice.v1.FinishedJob
+	66, // 50: fairslice.v1.PolicyResponse.policy:type_name -> fairslice.v1.Policy
+	73, // 51: fairslice.v1.PolicyLogResponse.entries:type_name -> fairslice.v1.PolicyEntry
+	66, // 52: fairslice.v1.PolicyEntry.policy:type_name -> fairslice.v1.Policy
+	76, // 53: fairslice.v1.SharesResponse.tree:type_name -> fairslice.v1.Share
+	79, // 54: fairslice.v1.BudgetsResponse.budgets:type_name -> fairslice.v1.Budget
+	2,  // 55: fairslice.v1.Users.Submit:input_type -> fairslice.v1.SubmitRequest
+	5,  // 56: fairslice.v1.Users.Jobs:input_type -> fairslice.v1.JobsRequest
+	13, // 57: fairslice.v1.Users.Control:input_type -> fairslice.v1.ControlRequest
+	17, // 58: fairslice.v1.Users.Watch:input_type -> fairslice.v1.WatchRequest
+	19, // 59: fairslice.v1.Users.Attach:input_type -> fairslice.v1.AttachRequest
+	23, // 60: fairslice.v1.Users.Exec:input_type -> fairslice.v1.ExecRequest
+	26, // 61: fairslice.v1.Users.Apps:input_type -> fairslice.v1.AppsRequest
+	29, // 62: fairslice.v1.Users.Extend:input_type -> fairslice.v1.ExtendRequest
+	31, // 63: fairslice.v1.Users.Peek:input_type -> fairslice.v1.PeekRequest
+	33, // 64: fairslice.v1.Users.History:input_type -> fairslice.v1.HistoryRequest
+	37, // 65: fairslice.v1.Users.Queues:input_type -> fairslice.v1.QueuesRequest
+	40, // 66: fairslice.v1.Users.Hosts:input_type -> fairslice.v1.HostsRequest
+	44, // 67: fairslice.v1.Users.Cluster:input_type -> fairslice.v1.ClusterRequest
+	0,  // 68: fairslice.v1.Users.Login:input_type -> fairslice.v1.LoginRequest
+	47, // 69: fairslice.v1.Users.Why:input_type -> fairslice.v1.WhyRequest
+	50, // 70: fairslice.v1.Users.Admin:input_type -> fairslice.v1.AdminRequest
+	52, // 71: fairslice.v1.Users.AddReservation:input_type -> fairslice.v1.AddReservationRequest
+	54, // 72: fairslice.v1.Users.Reservations:input_type -> fairslice.v1.ReservationsRequest
+	67, // 73: fairslice.v1.Users.Policy:input_type -> fairslice.v1.PolicyRequest
+	69, // 74: fairslice.v1.Users.SetPolicy:input_type -> fairslice.v1.SetPolicyRequest
+	71, // 75: fairslice.v1.Users.PolicyLog:input_type -> fairslice.v1.PolicyLogRequest
+	74, // 76: fairslice.v1.Users.Shares:input_type -> fairslice.v1.SharesRequest
+	77, // 77: fairslice.v1.Users.Budgets:input_type -> fairslice.v1.BudgetsRequest
+	57, // 78: fairslice.v1.Users.Report:input_type -> fairslice.v1.ReportRequest
+	61, // 79: fairslice.v1.Users.Finished:input_type -> fairslice.v1.FinishedRequest
+	80, // 80: fairslice.v1.Users.Export:input_type -> fairslice.v1.ExportRequest
+	82, // 81: fairslice.v1.Users.Purge:input_type -> fairslice.v1.PurgeRequest
+	83, // 82: fairslice.v1.Users.Restore:input_type -> fairslice.v1.RestoreRequest
+	3,  // 83: fairslice.v1.Users.Submit:output_type -> fairslice.v1.SubmitResponse
+	6,  // 84: fairslice.v1.Users.Jobs:output_type -> fairslice.v1.JobsResponse
+	15, // 85: fairslice.v1.Users.Control:output_type -> fairslice.v1.ControlResponse
+	18, // 86: fairslice.v1.Users.Watch:output_type -> fairslice.v1.WatchResponse
+	22, // 87: fairslice.v1.Users.Attach:output_type -> fairslice.v1.AttachResponse
+	25, // 88: fairslice.v1.Users.Exec:output_type -> fairslice.v1.ExecResponse
+	27, // 89: fairslice.v1.Users.Apps:output_type -> fairslice.v1.AppsResponse
+	30, // 90: fairslice.v1.Users.Extend:output_type -> fairslice.v1.ExtendResponse
+	32, // 91: fairslice.v1.Users.Peek:output_type -> fairslice.v1.PeekResponse
+	34, // 92: fairslice.v1.Users.History:output_type -> fairslice.v1.HistoryResponse
+	38, // 93: fairslice.v1.Users.Queues:output_type -> fairslice.v1.QueuesResponse
+	41, // 94: fairslice.v1.Users.Hosts:output_type -> fairslice.v1.HostsResponse
+	45, // 95: fairslice.v1.Users.Cluster:output_type -> fairslice.v1.ClusterResponse
+	1,  // 96: fairslice.v1.Users.Login:output_type -> fairslice.v1.LoginResponse
+	48, // 97: fairslice.v1.Users.Why:output_type -> fairslice.v1.WhyResponse
+	51, // 98: fairslice.v1.Users.Admin:output_type -> fairslice.v1.AdminResponse
+	53, // 99: fairslice.v1.Users.AddReservation:output_type -> fairslice.v1.AddReservationResponse
+	55, // 100: fairslice.v1.Users.Reservations:output_type -> fairslice.v1.ReservationsResponse
+	68, // 101: fairslice.v1.Users.Policy:output_type -> fairslice.v1.PolicyResponse
+	70, // 102: fairslice.v1.Users.SetPolicy:output_type -> fairslice.v1.SetPolicyResponse
+	72, // 103: fairslice.v1.Users.PolicyLog:output_type -> fairslice.v1.PolicyLogResponse
+	75, // 104: fairslice.v1.Users.Shares:output_type -> fairslice.v1.SharesResponse
+	78, // 105: fairslice.v1.Users.Budgets:output_type -> fairslice.v1.BudgetsResponse
+	58, // 106: fairslice.v1.Users.Report:output_type -> fairslice.v1.ReportResponse
+	63, // 107: fairslice.v1.Users.Finished:output_type -> fairslice.v1.FinishedResponse
+	81, // 108: fairslice.v1.Users.Export:output_type -> fairslice.v1.ExportResponse
+	84, // 109: fairslice.v1.Users.Purge:output_type -> fairslice.v1.ArchiveResponse
+	84, // 110: fairslice.v1.Users.Restore:output_type -> fairslice.v1.ArchiveResponse
+	83, // [83:111] is the sub-list for method output_type
+	55, // [55:83] is the sub-list for method input_type
+	55, // [55:55] is the sub-list for extension type_name
+	55, // [55:55] is the sub-list for extension extendee
+	0,  // [0:55] is the sub-list for field type_name
 }
 
 func init() { file_fairslice_v1_users_proto_init() }
@@ -5852,17 +7417,29 @@ func file_fairslice_v1_users_proto_init() {
 		return
 	}
 	file_fairslice_v1_types_proto_init()
-	file_fairslice_v1_users_proto_msgTypes[16].OneofWrappers = []any{
+	file_fairslice_v1_users_proto_msgTypes[19].OneofWrappers = []any{
 		(*AttachRequest_Open)(nil),
 		(*AttachRequest_Data)(nil),
 		(*AttachRequest_Size)(nil),
 		(*AttachRequest_Eof)(nil),
 		(*AttachRequest_Signal)(nil),
 	}
-	file_fairslice_v1_users_proto_msgTypes[19].OneofWrappers = []any{
+	file_fairslice_v1_users_proto_msgTypes[22].OneofWrappers = []any{
 		(*AttachResponse_State)(nil),
 		(*AttachResponse_Data)(nil),
 		(*AttachResponse_Err)(nil),
+	}
+	file_fairslice_v1_users_proto_msgTypes[23].OneofWrappers = []any{
+		(*ExecRequest_Open)(nil),
+		(*ExecRequest_Data)(nil),
+		(*ExecRequest_Size)(nil),
+		(*ExecRequest_Eof)(nil),
+		(*ExecRequest_Signal)(nil),
+	}
+	file_fairslice_v1_users_proto_msgTypes[24].OneofWrappers = []any{
+		(*ExecOpen_Exec)(nil),
+		(*ExecOpen_Copy)(nil),
+		(*ExecOpen_Dial)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -5870,7 +7447,7 @@ func file_fairslice_v1_users_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fairslice_v1_users_proto_rawDesc), len(file_fairslice_v1_users_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   66,
+			NumMessages:   85,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -15,9 +15,9 @@ func elementID(job int64, index int32) queue.ElementID {
 func FromAssignment(a queue.Assignment) *pb.Assignment {
 	return &pb.Assignment{
 		Job: int64(a.ID.Job), Index: int32(a.ID.Index), Attempt: int32(a.Attempt), Owner: FromIdentity(a.Owner), Spec: FromSpec(a.Spec), Script: a.Script, Env: a.Env,
-		Alloc: each(a.Alloc, FromAllocation), RunLimit: int64(a.RunLimit), MemoryLimit: a.MemoryLimit, ImageFile: a.ImageFile, Cwd: a.CWD, CreateCwd: a.CreateCWD,
+		Alloc: each(a.Alloc, FromAllocation), RunLimit: int64(a.RunLimit), MemoryLimit: a.MemoryLimit, ImageFile: a.ImageFile, Image: fromNodeImage(a.Image), Cwd: a.CWD, CreateCwd: a.CreateCWD,
 		Stdin: a.Stdin, Stdout: a.Stdout, Stderr: a.Stderr, DisplayName: a.DisplayName, Queue: a.Queue, Cluster: a.Cluster, Submitted: Nanos(a.Submitted),
-		ReportInOutput: a.Report, Deadline: Nanos(a.Deadline), Binds: a.Binds, Unfenced: a.Unfenced,
+		ReportInOutput: a.Report, Deadline: Nanos(a.Deadline), Binds: a.Binds, Unfenced: a.Unfenced, OverlaySize: a.OverlaySize,
 	}
 }
 
@@ -25,9 +25,9 @@ func FromAssignment(a queue.Assignment) *pb.Assignment {
 func ToAssignment(p *pb.Assignment) queue.Assignment {
 	return queue.Assignment{
 		ID: elementID(p.GetJob(), p.GetIndex()), Attempt: int(p.GetAttempt()), Owner: ToIdentity(p.GetOwner()), Spec: ToSpec(p.GetSpec()), Script: p.GetScript(), Env: p.GetEnv(),
-		Alloc: each(p.GetAlloc(), ToAllocation), RunLimit: time.Duration(p.GetRunLimit()), MemoryLimit: p.GetMemoryLimit(), ImageFile: p.GetImageFile(), CWD: p.GetCwd(), CreateCWD: p.GetCreateCwd(),
+		Alloc: each(p.GetAlloc(), ToAllocation), RunLimit: time.Duration(p.GetRunLimit()), MemoryLimit: p.GetMemoryLimit(), ImageFile: p.GetImageFile(), Image: toNodeImage(p.GetImage()), CWD: p.GetCwd(), CreateCWD: p.GetCreateCwd(),
 		Stdin: p.GetStdin(), Stdout: p.GetStdout(), Stderr: p.GetStderr(), DisplayName: p.GetDisplayName(), Queue: p.GetQueue(), Cluster: p.GetCluster(), Submitted: Time(p.GetSubmitted()),
-		Report: p.GetReportInOutput(), Deadline: Time(p.GetDeadline()), Binds: p.GetBinds(), Unfenced: p.GetUnfenced(),
+		Report: p.GetReportInOutput(), Deadline: Time(p.GetDeadline()), Binds: p.GetBinds(), Unfenced: p.GetUnfenced(), OverlaySize: p.GetOverlaySize(),
 	}
 }
 
@@ -123,6 +123,8 @@ func ToHello(p *pb.Hello) queue.Hello {
 func FromHeartbeat(h queue.Heartbeat) *pb.Heartbeat {
 	return &pb.Heartbeat{Load1: h.Load1, MemoryAvailable: h.MemoryAvailable, LostGpus: h.LostGPUs, Usage: each(h.Usage, func(u queue.AttemptUsage) *pb.AttemptUsage {
 		return &pb.AttemptUsage{Job: int64(u.ID.Job), Index: int32(u.ID.Index), Attempt: int32(u.Attempt), Usage: FromUsage(u.Usage)}
+	}), Fetches: each(h.Fetches, func(f queue.AttemptFetch) *pb.AttemptFetch {
+		return &pb.AttemptFetch{Job: int64(f.ID.Job), Index: int32(f.ID.Index), Attempt: int32(f.Attempt), Done: f.Done, Total: f.Total}
 	})}
 }
 
@@ -130,17 +132,21 @@ func FromHeartbeat(h queue.Heartbeat) *pb.Heartbeat {
 func ToHeartbeat(p *pb.Heartbeat) queue.Heartbeat {
 	return queue.Heartbeat{Load1: p.GetLoad1(), MemoryAvailable: p.GetMemoryAvailable(), LostGPUs: p.GetLostGpus(), Usage: each(p.GetUsage(), func(u *pb.AttemptUsage) queue.AttemptUsage {
 		return queue.AttemptUsage{ID: elementID(u.GetJob(), u.GetIndex()), Attempt: int(u.GetAttempt()), Usage: ToUsage(u.GetUsage())}
+	}), Fetches: each(p.GetFetches(), func(f *pb.AttemptFetch) queue.AttemptFetch {
+		return queue.AttemptFetch{ID: elementID(f.GetJob(), f.GetIndex()), Attempt: int(f.GetAttempt()), Done: f.GetDone(), Total: f.GetTotal()}
 	})}
 }
 
 // FromPipeOrder makes the message.
 func FromPipeOrder(o queue.PipeOrder) *pb.OpenPipe {
-	return &pb.OpenPipe{Id: o.Pipe, Kind: o.Kind, Job: int64(o.ID.Job), Index: int32(o.ID.Index), Attempt: int32(o.Attempt), Follow: o.Follow, Replay: o.Replay, Rows: uint32(o.Rows), Cols: uint32(o.Cols)}
+	return &pb.OpenPipe{Id: o.Pipe, Kind: o.Kind, Job: int64(o.ID.Job), Index: int32(o.ID.Index), Attempt: int32(o.Attempt), Follow: o.Follow, Replay: o.Replay, Rows: uint32(o.Rows), Cols: uint32(o.Cols),
+		Exec: FromExecOrder(o.Exec), Copy: FromCopyOrder(o.Copy), Dial: FromDialOrder(o.Dial), App: fromAppOrder(o.App), Snapshot: fromSnapshotOrder(o.Snapshot)}
 }
 
 // ToPipeOrder is the inverse of FromPipeOrder.
 func ToPipeOrder(p *pb.OpenPipe) queue.PipeOrder {
-	return queue.PipeOrder{Pipe: p.GetId(), Kind: p.GetKind(), ID: elementID(p.GetJob(), p.GetIndex()), Attempt: int(p.GetAttempt()), Follow: p.GetFollow(), Replay: p.GetReplay(), Rows: uint16(p.GetRows()), Cols: uint16(p.GetCols())}
+	return queue.PipeOrder{Pipe: p.GetId(), Kind: p.GetKind(), ID: elementID(p.GetJob(), p.GetIndex()), Attempt: int(p.GetAttempt()), Follow: p.GetFollow(), Replay: p.GetReplay(), Rows: uint16(p.GetRows()), Cols: uint16(p.GetCols()),
+		Exec: ToExecOrder(p.GetExec()), Copy: ToCopyOrder(p.GetCopy()), Dial: ToDialOrder(p.GetDial()), App: toAppOrder(p.GetApp()), Snapshot: toSnapshotOrder(p.GetSnapshot())}
 }
 
 // FromPipeFrame makes the message. Rows and Cols of 0 are no size.

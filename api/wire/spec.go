@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"fairslice/api/pb"
+	"fairslice/images"
 	"fairslice/nodes"
 	"fairslice/queue"
 )
@@ -18,7 +19,7 @@ func FromSpec(s *queue.Spec) *pb.Spec {
 		ScriptHash: s.ScriptHash, EnvHash: s.EnvHash, Queue: s.Queue, Project: s.Project, Account: s.Account, App: s.App,
 		MinSlots: int32(s.MinSlots), MaxSlots: int32(s.MaxSlots), RunLimit: int64(s.RunLimit), Memory: s.Memory,
 		ResReq: s.ResReq, Resources: fromResReq(s.Resources), Gpu: s.GPU, GpuRequest: fromGPUOption(s.GPURequest),
-		Hosts: each(s.Hosts, fromHostWish), Exclusive: s.Exclusive, Image: s.Image, Begin: Nanos(s.Begin), Terminate: Nanos(s.Terminate),
+		Hosts: each(s.Hosts, fromHostWish), Exclusive: s.Exclusive, Image: s.Image, ImageId: int64(s.ImageID), Writable: s.Writable, Apps: s.Apps, Begin: Nanos(s.Begin), Terminate: Nanos(s.Terminate),
 		Depend: s.Depend, TermOrphan: s.TermOrphan, Hold: s.Hold, Rerunnable: s.Rerunnable, Priority: int32(s.Priority),
 		PreExec: s.PreExec, PostExec: s.PostExec, SubHost: s.SubHost, SubCwd: s.SubCWD, Cwd: s.CWD,
 		Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr, Overwrite: s.Overwrite, OverwriteErr: s.OverwriteE,
@@ -38,7 +39,7 @@ func ToSpec(p *pb.Spec) *queue.Spec {
 		ScriptHash: p.ScriptHash, EnvHash: p.EnvHash, Queue: p.Queue, Project: p.Project, Account: p.Account, App: p.App,
 		MinSlots: int(p.MinSlots), MaxSlots: int(p.MaxSlots), RunLimit: time.Duration(p.RunLimit), Memory: p.Memory,
 		ResReq: p.ResReq, Resources: toResReq(p.Resources), GPU: p.Gpu, GPURequest: toGPUOption(p.GpuRequest),
-		Hosts: each(p.Hosts, toHostWish), Exclusive: p.Exclusive, Image: p.Image, Begin: Time(p.Begin), Terminate: Time(p.Terminate),
+		Hosts: each(p.Hosts, toHostWish), Exclusive: p.Exclusive, Image: p.Image, ImageID: images.ID(p.ImageId), Writable: p.Writable, Apps: p.Apps, Begin: Time(p.Begin), Terminate: Time(p.Terminate),
 		Depend: p.Depend, TermOrphan: p.TermOrphan, Hold: p.Hold, Rerunnable: p.Rerunnable, Priority: int(p.Priority),
 		PreExec: p.PreExec, PostExec: p.PostExec, SubHost: p.SubHost, SubCWD: p.SubCwd, CWD: p.Cwd,
 		Stdin: p.Stdin, Stdout: p.Stdout, Stderr: p.Stderr, Overwrite: p.Overwrite, OverwriteE: p.OverwriteErr,

@@ -151,7 +151,7 @@ func TestARowOfAListingLeavesNoFieldEmpty(t *testing.T) {
 	e.Result.Status, e.Result.Verdict = 7<<8, queue.TermOwner
 	row := FromElement(&j, &e, FromSpec(j.Spec), 30)
 	counted := FromArray(&j, FromSpec(j.Spec), 30)
-	caller := map[protoreflect.Name]bool{"reasons": true, "expected_start": true, "turn": true}
+	caller := map[protoreflect.Name]bool{"reasons": true, "expected_start": true, "turn": true, "fetch": true}
 	fields := row.ProtoReflect().Descriptor().Fields()
 	for i := range fields.Len() {
 		f := fields.Get(i)

@@ -1,12 +1,18 @@
 package replay
 
-import "math"
+import (
+	"math"
+
+	"fairslice/accounting"
+	"fairslice/nodes"
+)
 
 // halfLife is that of usage in replays, in seconds: a week.
 const halfLife = 7 * 86400
 
-// fairShare is what users have used: processors times run time, charged when a task ends and halved every
-// week since. It is FS7 of the comparisons that this is measured against; the daemon counts running work too.
+// fairShare is what users have used: processors, and GPUs and memory by their weights, times run time, charged when a task
+// ends and halved every week since. With weights of 0 it is FS7 of the comparisons that this is measured against; the
+// daemon counts running work too.
 //
 // All usage fades alike, so instead of making what there is smaller, what is added is made larger: the order of
 // users is the same, and nothing is to be done as time passes.
@@ -37,7 +43,13 @@ func newFairShare(tasks []Task, users []string) *fairShare {
 // longest keeps numbers far from the largest of a float64, which is near 2^1024.
 const longest = 500 * halfLife
 
-func (f *fairShare) charge(task int, work int64) {
+// workOf is what a task costs, in processor-seconds.
+func workOf(t *Task, w accounting.Weights) float64 {
+	run := float64(t.Run)
+	return w.Weigh(accounting.Used{SlotSeconds: float64(t.Procs) * run, FGPUSeconds: float64(t.FGPU) / float64(nodes.OneFGPU) * run, GiBSeconds: float64(t.Memory) / (1 << 30) * run})
+}
+
+func (f *fairShare) charge(task int, work float64) {
 	if f.now-f.since > longest {
 		fade := math.Exp2(-float64(f.now-f.since) / halfLife)
 		for i := range f.used {
@@ -45,7 +57,7 @@ func (f *fairShare) charge(task int, work int64) {
 		}
 		f.since = f.now
 	}
-	f.used[f.user[task]] += float64(work) * math.Exp2(float64(f.now-f.since)/halfLife)
+	f.used[f.user[task]] += work * math.Exp2(float64(f.now-f.since)/halfLife)
 }
 
 // of is what a user deserves, more for who has used less, in a unit that is the same for all at one time.

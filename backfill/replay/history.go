@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"fairslice/nodes"
+	"fairslice/accounting"
 	"fairslice/queue"
 )
 
@@ -83,15 +83,11 @@ func pastTask(j *queue.Job, el *queue.Element) (t Task, start int64, ran bool) {
 		shape.Host.GPU.User = j.Owner.User
 	}
 	// Who has asked for "-n 2,8" runs as long as it did because of what it was given.
-	slots, fgpu := 0, nodes.Amount(0)
-	for i := range a.Alloc {
-		slots += a.Alloc[i].Slots
-		fgpu += a.Alloc[i].FGPU()
+	h := accounting.HoldingOf(a.Alloc)
+	if h.Slots > 0 {
+		shape.Slots, shape.MaxSlots = h.Slots, h.Slots
 	}
-	if slots > 0 {
-		shape.Slots, shape.MaxSlots = slots, slots
-	}
-	t = Task{ID: int64(j.ID), Submit: j.Submitted.Unix(), Procs: int64(shape.Slots), FGPU: fgpu, Shape: &shape, Limit: unlimited}
+	t = Task{ID: int64(j.ID), Submit: j.Submitted.Unix(), Procs: int64(shape.Slots), FGPU: h.FGPU, Memory: h.Memory, Shape: &shape, Limit: unlimited}
 	t.Run = min(max(el.Result.At.Unix()-began.Unix(), 1), unlimited)
 	if shape.RunLimit > 0 {
 		// The clock of the limit may be kinder than ours: what was killed at it ran a little longer.

@@ -25,7 +25,7 @@ func ended(id queue.JobID, user string, slots int, submit, begin, end int) *queu
 func TestHistory(t *testing.T) {
 	second := ended(2, "bob", 2, 5, 40, 50)
 	second.Plan.MaxSlots = 8 // it was given 4 of "-n 2,8", and half a GPU
-	second.Elements[0].Attempt.Alloc = []nodes.Allocation{{Node: "a", Slots: 3}, {Node: "b", Slots: 1, Slices: []nodes.Slice{{UUID: "g", Amount: 50}}}}
+	second.Elements[0].Attempt.Alloc = []nodes.Allocation{{Node: "a", Slots: 3, Memory: 5}, {Node: "b", Slots: 1, Memory: 2, Slices: []nodes.Slice{{UUID: "g", Amount: 50}}}}
 	killed := ended(3, "alice", 1, 0, 10, 75) // 5 s after its limit
 	free := ended(4, "alice", 1, 10, 10, 10)  // ended in the second in which it began, and had no limit
 	free.Plan.RunLimit = 0
@@ -47,7 +47,7 @@ func TestHistory(t *testing.T) {
 	}
 	want := []Task{
 		{ID: 3, Submit: at, Run: 65, Limit: 65, Procs: 1, User: 1},
-		{ID: 2, Submit: at + 5, Run: 10, Limit: 60, Procs: 4, User: 2, FGPU: 50},
+		{ID: 2, Submit: at + 5, Run: 10, Limit: 60, Procs: 4, User: 2, FGPU: 50, Memory: 7},
 		{ID: 4, Submit: at + 10, Run: 1, Limit: unlimited, Procs: 1, User: 1},
 	}
 	if !reflect.DeepEqual(got, want) {

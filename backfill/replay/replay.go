@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"fairslice/accounting"
 	"fairslice/backfill"
 	"fairslice/nodes"
 	"fairslice/queue"
@@ -16,6 +17,8 @@ type Options struct {
 	// Nodes are the machine, with nothing on them. Machine makes that of a trace.
 	Nodes  []*nodes.Node
 	Policy backfill.Policy
+	// Weights are of what counts in fair share beside processors.
+	Weights accounting.Weights
 	// Predict estimates run times from what has ended, for orders that use them.
 	Predict bool
 	// Progress, when given, is told now and then how many tasks have ended; Stop, when given, is asked then, and
@@ -77,6 +80,7 @@ type replay struct {
 	users   []string       // by task
 	planner *backfill.Planner
 	share   *fairShare
+	weights accounting.Weights
 	next    int // the first task not submitted
 	running runs
 	started int64 // how many were
@@ -90,7 +94,7 @@ type replay struct {
 var oneElement = []int{0}
 
 func newReplay(tasks []Task, o *Options) *replay {
-	r := &replay{tasks: tasks, wake: NotStarted, deep: o.Policy.Protected > 1}
+	r := &replay{tasks: tasks, weights: o.Weights, wake: NotStarted, deep: o.Policy.Protected > 1}
 	r.Starts = make([]int64, len(tasks))
 	for i := range r.Starts {
 		r.Starts[i] = NotStarted
@@ -164,7 +168,7 @@ func (r *replay) step(now int64) {
 	}
 	for _, e := range r.ending {
 		t := &r.tasks[e.task]
-		r.share.charge(e.task, t.Run*t.Procs)
+		r.share.charge(e.task, workOf(t, r.weights))
 		if p := r.planner.Predictor; p != nil {
 			p.Observe(r.users[e.task], r.shapes[e.task], seconds(t.Run))
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"fairslice/accounting"
 	"fairslice/backfill"
 )
 
@@ -171,6 +172,15 @@ func TestReplayTellsAndStops(t *testing.T) {
 }
 
 // Usage is charged when a task ends, and halved in a week; who has used less goes first.
+func TestWorkOfATask(t *testing.T) { // by hand: 10 s of 4 processors, half a fGPU and 3 GiB
+	task := &Task{Run: 10, Procs: 4, FGPU: 50, Memory: 3 << 30}
+	for w, want := range map[accounting.Weights]float64{{}: 40, {GPU: 8}: 80, {GPU: 8, Memory: 0.5}: 95} {
+		if got := workOf(task, w); got != want {
+			t.Errorf("%+v: %v processor-seconds, want %v", w, got, want)
+		}
+	}
+}
+
 func TestFairShare(t *testing.T) {
 	tasks := []Task{{Submit: 1000}, {Submit: 2000}}
 	f := newFairShare(tasks, []string{"a", "b"})

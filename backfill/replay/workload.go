@@ -19,6 +19,7 @@ type Task struct {
 	User   int64
 	App    int64
 	FGPU   nodes.Amount // that it holds while it runs
+	Memory int64        // likewise, in bytes
 	// Shape is all that it asks for, where that is more than Procs slots for Limit; nil otherwise.
 	Shape *queue.Shape
 }

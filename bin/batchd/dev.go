@@ -36,6 +36,7 @@ func devCommand() *cli.Command {
 			&cli.StringFlag{Name: "fgpu-per-gpu", Value: "1", Usage: "how many fGPU one GPU is"},
 			&cli.StringFlag{Name: "extra", Usage: "`FILE` of further configuration (TOML), such as [[queue]] sections"},
 			&cli.StringFlag{Name: "metrics", Usage: "host:port of batchd's metrics (default: none)"},
+			&cli.StringFlag{Name: "web", Usage: "host:port of the web page, such as 127.0.0.1:8080 (default: none); blogin prints a link to log in"},
 			&cli.DurationFlag{Name: "terminate-interval", Value: 10 * time.Second, Usage: "time between SIGINT, SIGTERM and SIGKILL"},
 		},
 		Action: dev,
@@ -225,6 +226,9 @@ func (d *cluster) writeConfig(c *cli.Context) ([]string, error) {
 	top("%s", extra)
 	if !strings.Contains(extra, "[gpu]") {
 		top("[gpu]\nfgpu_per_gpu = %q", c.String("fgpu-per-gpu"))
+	}
+	if web := c.String("web"); web != "" && !strings.Contains(extra, "[web]") {
+		top("[web]\nlisten = %q\napps_domain = \"localhost\"", web) // browsers take every name below it for this machine
 	}
 	if !strings.Contains(extra, "[[queue]]") {
 		top("[[queue]]\nname = \"normal\"\ndescription = \"For jobs that say no queue.\"\npriority = 30\ndefault_run_limit = \"24h\"\nunfenced = \"watchdog\"")

@@ -8,12 +8,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"fairslice/backfill"
 	"fairslice/nodes"
 	"fairslice/queue"
 )
 
 // viewer lets the metrics look at the book.
-type viewer interface{ View(func(queue.View)) }
+type viewer interface {
+	View(func(queue.View))
+	Fragments() backfill.Fragments
+}
 
 // metrics counts what the engine tells (it is its Observer) and looks at the book when it is asked.
 // Labels are bounded by the configuration: queues, states, results. No job is ever a label here.
@@ -39,9 +43,10 @@ var (
 	slotsDesc = prometheus.NewDesc("fairslice_slots", "Job slots of nodes that are up.", []string{"use"}, nil)
 	memDesc   = prometheus.NewDesc("fairslice_memory_bytes", "Memory of nodes that are up, as promised to jobs.", []string{"use"}, nil)
 	fgpuDesc  = prometheus.NewDesc("fairslice_fgpu", "fGPU of nodes that are up.", []string{"use"}, nil)
+	lostDesc  = prometheus.NewDesc("fairslice_fgpu_fragmented", "Free fGPU that is lost to fragmentation: the mean over the requests that wait of what cannot serve them, though in sum it could.", nil, nil)
 )
 
-func newMetrics(book viewer) *metrics {
+func newMetrics(book viewer, spent figures) *metrics {
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
@@ -68,7 +73,7 @@ func newMetrics(book viewer) *metrics {
 			"Actual start minus the start first expected; negative where it came earlier.",
 			[]float64{-86400, -21600, -3600, -900, -60, -5, 5, 60, 900, 3600, 21600, 86400}),
 	}
-	m.registry.MustRegister(m, m.cycle, m.bounded, m.batch, m.commit, m.refused, m.submitted, m.starts, m.ended, m.wait, m.predicted)
+	m.registry.MustRegister(m, m.cycle, m.bounded, m.batch, m.commit, m.refused, m.submitted, m.starts, m.ended, m.wait, m.predicted, newSpending(spent))
 	return m
 }
 
@@ -124,7 +129,7 @@ func (m *metrics) Ended(q string, done bool) {
 // Describe is empty on purpose: the book's metrics are whatever it holds (an unchecked collector would
 // need it; the registry accepts a collector with at least one description).
 func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{jobsDesc, nodesDesc, slotsDesc, memDesc, fgpuDesc} {
+	for _, d := range []*prometheus.Desc{jobsDesc, nodesDesc, slotsDesc, memDesc, fgpuDesc, lostDesc} {
 		ch <- d
 	}
 }
@@ -176,4 +181,5 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 		gauge(memDesc, v[1], use)
 		gauge(fgpuDesc, v[2], use)
 	}
+	gauge(lostDesc, float64(m.book.Fragments().Lost)/float64(nodes.OneFGPU))
 }

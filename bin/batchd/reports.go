@@ -43,7 +43,7 @@ func (r *reporter) Report(ctx context.Context, q reports.Query, period string, d
 	if err := q.Check(); err != nil {
 		return nil, nil, &api.Error{Code: api.Invalid, Msg: err.Error()}
 	}
-	if (q.Kind == reports.Nodes || q.Kind == reports.GPUs) && !q.Period.From.Before(now) {
+	if (q.Kind == reports.Nodes || q.Kind == reports.GPUs || q.Kind == reports.Utilisation) && !q.Period.From.Before(now) {
 		return nil, nil, &api.Error{Code: api.Invalid, Msg: "the period has not begun"}
 	}
 	t, err := r.store.Report(ctx, q, now)

@@ -18,7 +18,7 @@ import (
 func scheduling(s *etc.Scheduler) engine.Scheduling {
 	out := engine.Scheduling{
 		Policy: policy(s), PlaceBy: s.Placement,
-		Predict: s.Predict, HalfLife: s.HalfLife, MaxForecasts: s.MaxForecasts,
+		Predict: s.Predict, HalfLife: s.HalfLife, MemoryWeight: s.MemoryWeight, MaxForecasts: s.MaxForecasts,
 	}
 	if s.GPUWeight != etc.AutoGPUWeight {
 		out.GPUWeight = max(float64(s.GPUWeight), 1e-9) // 0 would ask for what the nodes have

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
@@ -82,25 +83,56 @@ func lead(ctx context.Context, cfg *etc.Config, reload func() (*etc.Config, erro
 		return fmt.Errorf("restore: version %d of the policy is not understood by this version of batchd: %w", state.Policy.Version, err)
 	}
 	book.RestorePolicy(state.Policy)
+	if err := state.Images.Restore(book.Images); err != nil {
+		return fmt.Errorf("restore the images: %w", err)
+	}
 	hub := api.NewHub(api.HubConfig{Cluster: cfg.Cluster, HeartbeatEvery: cfg.Heartbeat, HeartbeatTimeout: cfg.NodeTimeout}, log)
-	eng := engine.New(engineConfig(cfg, log), &ledger{st, lease}, hub, book)
+	hook := newIdleHook(log)
+	eng := engine.New(engineConfig(cfg, hook, log), &ledger{st, lease}, hub, book)
 	learnt, err := past(ctx, st, cfg, log)
 	if err != nil {
 		return err
 	}
 	eng.Learn(learnt)
-	metrics := newMetrics(eng)
+	if err := eng.LoadBudgets(ctx, st); err != nil {
+		return err
+	}
+	metrics := newMetrics(eng, eng)
 	eng.Observe(metrics)
 	tokens, err := api.OpenTokens(tokenFile(cfg), time.Now)
 	if err != nil {
 		return err
 	}
-	srv := api.New(api.Config{Admins: cfg.Admins}, newBackend(eng, st, cfg, host, reload, log), hub, tokens, log)
+	back := newBackend(eng, st, lease.Term(), cfg, host, reload, log)
+	files, err := openDepot(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer files.Close()
+	back.depot, hub.Files, back.hook = files, files, hook
+	back.committer = newCommitter(eng, hub, files, func() int64 { return back.cfg.Load().Catalogue.MaxRoot }, log)
+	site, err := newAppSite(back, cfg, host)
+	if err != nil {
+		return err
+	}
+	srv := api.New(api.Config{Admins: cfg.Admins, Web: cfg.Web.Address(host), Apps: site}, back, hub, tokens, log)
 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	back.starter = newAppStarter(ctx, eng, srv, log)
+	var working sync.WaitGroup // in the depot
+	defer func() {
+		cancel(nil)
+		back.starter.alive.Wait()
+		working.Wait()
+	}()
+	back.starter.resume()
 	ended := make(chan error, 8)
-	go func() { ended <- eng.Run(ctx) }()
+	stopped := make(chan struct{}) // the engine is
+	go func() {
+		defer close(stopped)
+		ended <- eng.Run(ctx)
+	}()
 	unix, err := api.ListenUnix(cfg.Socket)
 	if err != nil {
 		return err
@@ -120,9 +152,18 @@ func lead(ctx context.Context, cfg *etc.Config, reload func() (*etc.Config, erro
 		go func() { ended <- closedIsNil(web.Serve(l)) }()
 		defer web.Close()
 	}
+	stopWeb, err := serveWeb(cfg, host, back, srv, site, log, ended)
+	if err != nil {
+		return err
+	}
+	defer stopWeb()
 	watchNodes(ctx, eng, book, cfg.NodeTimeout, log)
 	go sweepBlobs(ctx, st, log)
 	go rollUp(ctx, st, log)
+	go sweepImages(ctx, files, eng, log)
+	working.Go(func() { back.run(ctx) })
+	working.Go(func() { hook.run(ctx) })
+	go keepHouse(ctx, back.archivist, log)
 	log.Info("serving", "cluster", cfg.Cluster, "socket", cfg.Socket, "term", lease.Term(), "jobs", len(state.Jobs), "took", time.Since(began))
 	select {
 	case <-ctx.Done():
@@ -134,6 +175,10 @@ func lead(ctx context.Context, cfg *etc.Config, reload func() (*etc.Config, erro
 	defer cancelStop()
 	cancel(err)
 	_ = srv.Stop(stop)
+	select {
+	case <-stopped: // it writes what it has seen of the GPUs last
+	case <-stop.Done():
+	}
 	log.Info("stopped", "cause", err)
 	return err
 }
@@ -263,8 +308,12 @@ func (l *ledger) Commit(ctx context.Context, b *engine.Batch) error {
 	for i, r := range b.Elements {
 		rows[i] = store.ElementRow(r)
 	}
-	err := l.Store.Commit(ctx, &store.Batch{Term: l.lease.Term(), Events: b.Events, Jobs: b.Jobs, Elements: rows,
-		Nodes: b.Nodes, Queues: b.Queues, Reservations: b.Reservations, Policy: b.Policy, Forgotten: b.Forgotten, Blobs: b.Blobs})
+	hours := make([]store.GPUHour, len(b.GPUHours))
+	for i, h := range b.GPUHours {
+		hours[i] = store.GPUHour(h)
+	}
+	err := l.Store.Commit(ctx, &store.Batch{Term: l.lease.Term(), Events: b.Events, GPUHours: hours, Jobs: b.Jobs, Elements: rows,
+		Nodes: b.Nodes, Queues: b.Queues, Reservations: b.Reservations, Policy: b.Policy, Images: b.Images, Commits: b.Commits, Forgotten: b.Forgotten, Blobs: b.Blobs})
 	if errors.Is(err, store.ErrStaleTerm) {
 		return fmt.Errorf("%w: %w", engine.ErrStale, err)
 	}

@@ -165,6 +165,22 @@ func history(from source, now time.Time, args ...string) (stdout string, err err
 	return out.String(), err
 }
 
+func TestWeightsAreOfFairShare(t *testing.T) {
+	p := past{time.Date(2026, 10, 5, 8, 0, 0, 0, time.Local), new([2]time.Time)}
+	for _, row := range []struct{ args, want string }{
+		{"--gpu-weight 8", "--gpu-weight: allowed with --order fairshare only"},
+		{"--memory-weight 0.25 --order xfactor", "--memory-weight: allowed with --order fairshare only"},
+		{"--order fairshare --memory-weight -1", "--memory-weight -1: allowed is a number above 0 and at most 1e+06"},
+		{"--order fairshare --gpu-weight much", "--gpu-weight much: allowed is a number above 0"},
+		{"--order fairshare --gpu-weight 8 --memory-weight 0.25", ""},
+	} {
+		_, err := history(p, p.day.Add(time.Hour), append([]string{"--from", "2026-10-05"}, strings.Fields(row.args)...)...)
+		if row.want == "" && err != nil || row.want != "" && (err == nil || !strings.Contains(err.Error(), row.want)) {
+			t.Errorf("%s: %v", row.args, err)
+		}
+	}
+}
+
 func TestHistory(t *testing.T) {
 	p := past{time.Date(2026, 10, 5, 8, 0, 0, 0, time.Local), new([2]time.Time)}
 	plot := filepath.Join(t.TempDir(), "plot.svg")

@@ -31,6 +31,8 @@ func historyCommand() *cli.Command {
 			&cli.StringFlag{Name: "from", Usage: "first `TIME` of submission: 2026-10-01, \"2026-10-01 08:00\", in local time, or RFC 3339"},
 			&cli.StringFlag{Name: "to", Usage: "`TIME` before which they were submitted (default: now)"},
 		}, append(policyFlags(),
+			&cli.StringFlag{Name: "gpu-weight", Usage: "with --order fairshare: slots that one fGPU counts as, `W` (default: 0, slots alone count)"},
+			&cli.StringFlag{Name: "memory-weight", Usage: "with --order fairshare: slots that one GiB of memory counts as, `W` (default: 0)"},
 			&cli.StringFlag{Name: "plot", Usage: "draw what waited and what was used over time into `FILE` (SVG)"},
 			&cli.BoolFlag{Name: "json", Usage: "the result as a JSON document"},
 		)...),
@@ -75,6 +77,10 @@ func replayHistory(c *cli.Context, from source, now time.Time) error {
 	if err != nil {
 		return err
 	}
+	weights, err := chooseWeights(c, p.Order)
+	if err != nil {
+		return err
+	}
 	out := &compared{Policy: p.Name, Order: p.Order, To: now}
 	if out.From, err = moment("from", c.String("from")); err != nil {
 		return err
@@ -93,7 +99,7 @@ func replayHistory(c *cli.Context, from source, now time.Time) error {
 	}
 	begin := time.Now()
 	bar := newProgress(c.App.ErrWriter, "replay")
-	s, err := replay.Replay(past.Tasks, replay.Options{Nodes: cluster, Policy: p.policy, Predict: p.Order == "default", Progress: bar.show, Stop: c.Context.Err})
+	s, err := replay.Replay(past.Tasks, replay.Options{Nodes: cluster, Policy: p.policy, Weights: weights, Predict: p.Order == "default", Progress: bar.show, Stop: c.Context.Err})
 	bar.end()
 	if err != nil {
 		return err

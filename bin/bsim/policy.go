@@ -7,6 +7,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"fairslice/accounting"
 	"fairslice/backfill"
 )
 
@@ -84,4 +85,20 @@ func choose(c *cli.Context) (chosen, error) {
 		return p, wrong("order", p.Order, "fcfs, sjf, fairshare, xfactor or default")
 	}
 	return p, nil
+}
+
+// chooseWeights reads what counts in fair share beside slots.
+func chooseWeights(c *cli.Context, order string) (w accounting.Weights, err error) {
+	for _, x := range []struct {
+		option string
+		into   *float64
+	}{{"gpu-weight", &w.GPU}, {"memory-weight", &w.Memory}} {
+		if c.IsSet(x.option) && order != "fairshare" {
+			return w, usageError{fmt.Errorf("--%s: allowed with --order fairshare only", x.option)}
+		}
+		if *x.into, err = decimal(c, x.option, accounting.MaxWeight); err != nil {
+			return w, err
+		}
+	}
+	return w, nil
 }

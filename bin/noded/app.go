@@ -19,6 +19,7 @@ import (
 	"fairslice/api/client"
 	"fairslice/etc"
 	"fairslice/nodes/agent"
+	"fairslice/nodes/imagecache"
 )
 
 // version is set by the Makefile.
@@ -76,13 +77,22 @@ func run(ctx context.Context, cfg *etc.Config, stopJobs bool, log *slog.Logger) 
 		return err
 	}
 	defer f.end(stopJobs, log)
+	link, err := client.NewNode(linkConfig(n), log)
+	if err != nil {
+		return err
+	}
+	kept, err := imagecache.Open(imagecache.Config{Dir: filepath.Join(n.StateDir, "images"), Max: n.ImageCache,
+		Shared: cfg.Catalogue.Shared, Chown: os.Geteuid() == 0, Now: time.Now}, batchdFiles{link})
+	if err != nil {
+		return fmt.Errorf("images: %w", err)
+	}
 	// The connection outlives ctx by the end of the jobs, where that is asked for.
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	a, err := agent.New(life, agent.Config{
-		Dir: cmp.Or(n.RunDir, n.StateDir), Shepherd: filepath.Join(bin, "shepherd"), Enter: filepath.Join(bin, "enter"),
+		Dir: cmp.Or(n.RunDir, n.StateDir), Overlays: filepath.Join(n.StateDir, "overlays"), Shepherd: filepath.Join(bin, "shepherd"), Enter: filepath.Join(bin, "enter"),
 		Apptainer: cfg.Container.Apptainer, Version: version, Inventory: inventory(n, gpus),
-		GPUs: agentGPUs, BindHome: cfg.Container.BindHome, BindCWD: cfg.Container.BindCWD,
+		GPUs: agentGPUs, Images: kept, BindHome: cfg.Container.BindHome, BindCWD: cfg.Container.BindCWD,
 		CgroupParent: n.CgroupParent, Interval: cfg.TerminateInterval, SwitchUser: os.Geteuid() == 0,
 		Logger: log.With("service", "agent", "node", n.Name),
 	})
@@ -93,10 +103,6 @@ func run(ctx context.Context, cfg *etc.Config, stopJobs bool, log *slog.Logger) 
 		log.Warn("not enforced on this node", "what", what)
 	}
 	a.Restore()
-	link, err := client.NewNode(linkConfig(n), log)
-	if err != nil {
-		return err
-	}
 	if n.Metrics != "" {
 		l, err := net.Listen("tcp", n.Metrics)
 		if err != nil {

@@ -17,19 +17,22 @@ import (
 	"fairslice/nodes"
 	"fairslice/nodes/cgroup"
 	"fairslice/nodes/cgroup/devices"
+	"fairslice/nodes/imagecache"
 	"fairslice/queue"
 )
 
 // Config of a node's agent. Required: Dir, Shepherd, Inventory, Logger.
 type Config struct {
 	Dir       string // must survive restarts of noded; best on a tmpfs, as making files is much of what a short job costs
+	Overlays  string // for what jobs change of their images, on a disk; "": in Dir
 	Shepherd  string // the shepherd program
 	Enter     string // the program that starts a job inside a container
 	Apptainer string // path, "" finds it
 	Version   string
 	// Inventory reads what the node has now. It is called at each connection.
 	Inventory    func() (nodes.Node, error)
-	GPUs         *GPUs // nil on a node without
+	GPUs         *GPUs             // nil on a node without
+	Images       *imagecache.Cache // of the catalogue
 	BindHome     bool
 	BindCWD      bool
 	CgroupParent string
@@ -65,12 +68,16 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
+	if cfg.Overlays == "" {
+		cfg.Overlays = filepath.Join(cfg.Dir, "overlays")
+	}
 	sp, err := openSpool(filepath.Join(cfg.Dir, "spool"))
 	if err != nil {
 		return nil, err
 	}
 	// Users must be able to reach their own job's directory, and nothing else of ours.
-	for dir, mode := range map[string]os.FileMode{cfg.Dir: 0o711, filepath.Join(cfg.Dir, "jobs"): 0o711, filepath.Join(cfg.Dir, "shepherd"): 0o700} {
+	for dir, mode := range map[string]os.FileMode{cfg.Dir: 0o711, filepath.Join(cfg.Dir, "jobs"): 0o711, filepath.Join(cfg.Dir, "shepherd"): 0o700,
+		cfg.Overlays: 0o711} {
 		if err := os.MkdirAll(dir, mode); err != nil {
 			return nil, err
 		}
@@ -129,6 +136,7 @@ func (a *Agent) Restore() {
 	for key, r := range records {
 		at := a.add(key, r)
 		at.restored = true
+		at.holdImage()
 		a.begin(at)
 	}
 	a.sweep(records)
@@ -162,8 +170,9 @@ func (a *Agent) sweep(known map[string]*record) {
 			_ = os.RemoveAll(filepath.Join(a.cfg.Dir, "fgpu", d.Name()))
 		}
 	}
+	a.sweepOverlays(known)
 	for _, key := range a.flock.keys() {
-		if own := strings.TrimSuffix(strings.TrimSuffix(key, ".pre"), ".post"); known[own] == nil {
+		if own := strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(key, ".pre"), ".post"), besideSuffix); known[own] == nil {
 			a.flock.discard(key)
 		}
 	}
@@ -300,6 +309,9 @@ func (a *Agent) heartbeat() queue.Heartbeat {
 	for _, at := range a.all() {
 		if u, ok := at.usageNow(); ok {
 			h.Usage = append(h.Usage, queue.AttemptUsage{ID: at.id, Attempt: at.number, Usage: u})
+		}
+		if f := at.fetch(); f != nil {
+			h.Fetches = append(h.Fetches, *f)
 		}
 	}
 	return h

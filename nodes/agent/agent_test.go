@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"fairslice/nodes"
+	"fairslice/nodes/imagecache"
 	"fairslice/nodes/shepherd"
 	"fairslice/queue"
 )
@@ -47,6 +48,7 @@ type site struct {
 	t     *testing.T
 	dir   string
 	boot  string
+	files imagecache.Source // of the catalogue's images; nil: none
 	agent *Agent
 	end   context.CancelFunc
 
@@ -91,8 +93,16 @@ func (s *site) start() {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	s.end = cancel
+	var kept *imagecache.Cache
+	if s.files != nil {
+		var err error
+		if kept, err = imagecache.Open(imagecache.Config{Dir: filepath.Join(s.dir, "images"), Pause: time.Millisecond, Now: time.Now}, s.files); err != nil {
+			s.t.Fatal(err)
+		}
+	}
 	a, err := New(ctx, Config{
-		Dir: s.dir, Shepherd: program, Interval: 300 * time.Millisecond, BootID: s.boot,
+		Images: kept,
+		Dir:    s.dir, Shepherd: program, Interval: 300 * time.Millisecond, BootID: s.boot,
 		Inventory:    func() (nodes.Node, error) { return nodes.Node{ID: "n1", Slots: 4}, nil },
 		CgroupParent: fmt.Sprintf("fairslice-test/agent-%d", os.Getpid()),
 		Logger:       slog.New(slog.NewTextHandler(s.t.Output(), nil)),

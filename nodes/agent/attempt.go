@@ -26,10 +26,14 @@ type attempt struct {
 	orders chan queue.Order
 	gone   chan struct{} // closed when run returns
 
+	serving sync.Mutex  // held while the server beside the job is started or forgotten
+	server  <-chan exit // of the one that this noded has started, or taken up; guarded by serving
+
 	drained   chan struct{} // closed when somebody has seen all the output of a session
 	drainOnce sync.Once
 
 	mu       sync.Mutex
+	fetching *queue.AttemptFetch // while its image is on its way
 	rec      *record
 	usage    meter
 	group    *cgroup.Group
@@ -220,7 +224,7 @@ func (t *attempt) signal(sig syscall.Signal) {
 	if t.group == nil || sig == 0 {
 		return
 	}
-	if err := t.group.Signal(sig); err != nil {
+	if err := t.signalAll(sig); err != nil {
 		t.a.cfg.Logger.Debug("signal not delivered", "attempt", t.key, "signal", sig.String(), "error", err)
 	}
 }
@@ -292,6 +296,8 @@ func (t *attempt) fail(err error) {
 		t.liftLimits()
 		_ = t.group.Remove()
 	}
+	t.releaseImage()
+	t.removeOverlay()
 	if err := t.removeRegion(); err != nil {
 		t.a.cfg.Logger.Warn("attempt left files behind", "attempt", t.key, "error", err)
 	}
@@ -352,6 +358,8 @@ func (t *attempt) removeFiles() error {
 		}
 	}
 	t.a.flock.forget(t.key)
+	t.forgetServer()
+	t.removeOverlay()
 	err := removeDir(t.jobDir(), "script", "hosts")
 	if err2 := t.removeRegion(); err == nil {
 		err = err2

@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"fairslice/nodes/apptainer"
+	"fairslice/nodes/session"
 	"fairslice/nodes/shepherd"
 	"fairslice/queue"
 )
@@ -25,11 +26,14 @@ func (t *attempt) contained(as queue.Assignment, s shepherd.Start, f *fence) (sh
 		Binary: bin, Image: as.ImageFile, Enter: t.a.cfg.Enter, StartFile: startFile, Contain: true,
 		Binds: []apptainer.Bind{{Source: t.jobDir()}},
 	}
-	start := apptainer.Start{Args: s.Argv, Env: s.Env, Dir: s.Dir, ImageEnv: true}
+	start := apptainer.Start{Args: s.Argv, Env: s.Env, Dir: s.Dir, ImageEnv: true, Beside: session.Args(t.jobDir(), s.Dir, 0)}
 	if f != nil {
 		if err := t.place(f, &as, &o, &start); err != nil {
 			return s, err
 		}
+	}
+	if err := t.overlay(as, &o); err != nil {
+		return s, err
 	}
 	if err = apptainer.WriteStart(startFile, start); err != nil {
 		return s, &failure{code: "exec", detail: err.Error(), jobFault: true, exitCode: exitCannotRun}

@@ -89,7 +89,7 @@ func (t *attempt) fenceOf(as *queue.Assignment) (*fence, error) {
 		return nil, &failure{code: "gpu", jobFault: true, exitCode: exitCannotRun, verdict: queue.TermOther,
 			detail: "a job can have a slice of one GPU in mode mps only: ask for one slice, or for whole GPUs (-gpu num=N)"}
 	}
-	if !f.shim || as.ImageFile != "" {
+	if !f.shim || as.ImageFile != "" || as.Image != nil {
 		return f, nil
 	}
 	if !as.Unfenced {

@@ -41,6 +41,8 @@ func (t *attempt) finish(x exit) {
 		rep.Began = r.howBegan()
 	}
 	t.endLeftovers()
+	t.releaseImage()
+	t.removeOverlay()
 	t.postExec(r, rep)
 	if as := r.Assignment; as.Report && r.Stdout != "" && !x.lost {
 		t.append(r.Stdout, jobReport(as, r, rep, t.finishedAt(x)))

@@ -12,7 +12,7 @@ import (
 	"fairslice/queue"
 )
 
-// OpenPipe serves one byte stream: a session's terminal, or a look at output files. It returns when
+// OpenPipe serves one byte stream: a session's terminal, a look at output files, or something beside a job. It returns when
 // the stream has ended, so the connection calls it in a goroutine of its own.
 func (a *Agent) OpenPipe(o queue.PipeOrder, p queue.Pipe) {
 	at := a.find(o.ID, o.Attempt)
@@ -26,6 +26,12 @@ func (a *Agent) OpenPipe(o queue.PipeOrder, p queue.Pipe) {
 		err = at.serveTerminal(o, p)
 	case "peek":
 		err = at.servePeek(o, p)
+	case "exec", "copy", "dial", "app":
+		err = at.serveBeside(o, p)
+	case "snapshot":
+		if err = errors.New("The job cannot change its image."); at.rec.Assignment.Spec.Writable { // on the bare node the root would be the node's
+			err = at.serveBeside(o, p)
+		}
 	default:
 		err = fmt.Errorf("unknown kind of stream %q", o.Kind)
 	}
@@ -46,7 +52,7 @@ func (t *attempt) serveTerminal(o queue.PipeOrder, p queue.Pipe) error {
 	if o.Rows > 0 && o.Cols > 0 {
 		_ = term.Resize(o.Rows, o.Cols)
 	}
-	if p.SendData(nil) != nil { // the user's input waits for it
+	if p.Send(queue.PipeOutput{}) != nil { // the user's input waits for it
 		return nil
 	}
 	go func() { // from the user to the job; ends with the stream
@@ -78,9 +84,9 @@ func (t *attempt) serveTerminal(o queue.PipeOrder, p queue.Pipe) error {
 		case err != nil:
 			return nil // the user's side took nothing for too long; the job goes on
 		case stream == shepherd.Stderr:
-			err = p.SendErr(data)
+			err = p.Send(queue.PipeOutput{Err: data})
 		default:
-			err = p.SendData(data)
+			err = p.Send(queue.PipeOutput{Data: data})
 		}
 		if err != nil {
 			return nil // the user has gone; the job goes on
@@ -111,11 +117,11 @@ func (t *attempt) servePeek(o queue.PipeOrder, p queue.Pipe) error {
 	}
 	for {
 		over := t.snapshot().Stage == ended // asked before reading, so that nothing written before the end is missed
-		if err := send(out, p.SendData); err != nil {
+		if err := send(out, func(b []byte) error { return p.Send(queue.PipeOutput{Data: b}) }); err != nil {
 			return err
 		}
 		if errFile != nil {
-			if err := send(errFile, p.SendErr); err != nil {
+			if err := send(errFile, func(b []byte) error { return p.Send(queue.PipeOutput{Err: b}) }); err != nil {
 				return err
 			}
 		}

@@ -61,7 +61,11 @@ type progress struct {
 // howBegan is what batchd is told of the beginning.
 func (r *record) howBegan() *queue.Began {
 	as := &r.Assignment
-	return &queue.Began{Pid: r.Pid, Home: as.Owner.Home, CWD: r.CWD, Stdout: r.Stdout, Stderr: r.Stderr, Image: as.ImageFile, Note: r.Note}
+	image := as.ImageFile
+	if as.Image != nil {
+		image = as.Image.Name
+	}
+	return &queue.Began{Pid: r.Pid, Home: as.Owner.Home, CWD: r.CWD, Stdout: r.Stdout, Stderr: r.Stderr, Image: image, Note: r.Note}
 }
 
 func newRecord(as queue.Assignment, bootID string) *record {

@@ -57,6 +57,9 @@ func (t *attempt) groupLimits() cgroup.Limits {
 func (t *attempt) start(ctx context.Context) (<-chan exit, error) {
 	r := t.snapshot()
 	as := r.Assignment
+	if err := t.fetchImage(ctx, &as); err != nil {
+		return nil, err
+	}
 	group, err := t.a.cgroups.Create(t.key, t.groupLimits())
 	if err != nil {
 		return nil, &failure{code: "cgroup", detail: err.Error()}

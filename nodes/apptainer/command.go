@@ -38,6 +38,11 @@ type Options struct {
 	// are in memory, and small (the site's "sessiondir max size", 64 MiB by default).
 	Scratch string
 
+	// Overlay is a file (see MakeOverlay) or directory of the host that takes what the job changes in the image; empty: it can
+	// change nothing. As an ordinary user the job is root in a user namespace then (Fakeroot), as nobody else may write there.
+	Overlay  string
+	Fakeroot bool
+
 	GPU     bool     // show the NVIDIA driver's libraries and devices
 	Contain bool     // own /tmp and a minimal /dev; without it the host's are shared
 	Extra   []string // further options for "apptainer exec"
@@ -64,6 +69,13 @@ func Command(o Options) (argv, env []string, err error) {
 	}
 	if o.GPU {
 		argv = append(argv, "--nv")
+	}
+	if o.Overlay != "" {
+		argv = append(argv, "--overlay", o.Overlay)
+	}
+	if o.Fakeroot {
+		// Not with the program fakeroot, which lies about owners to those programs only that load its library.
+		argv = append(argv, "--fakeroot", "--ignore-fakeroot-command")
 	}
 	if o.Scratch != "" {
 		argv = append(argv, "--workdir", o.Scratch)

@@ -25,6 +25,8 @@ func TestCommand(t *testing.T) {
 		{"contained, with GPU, scratch and more options", func(o *Options) {
 			o.Contain, o.GPU, o.Scratch, o.Extra = true, true, "/scratch", []string{"--overlay", "/o"}
 		}, join(head, []string{"--contain", "--nv", "--workdir", "/scratch", "--pwd", "/"}, enter, []string{"--overlay", "/o"}, tail)},
+		{"what the job changes of its image", func(o *Options) { o.Overlay, o.Fakeroot = "/o.img", true },
+			join(head, []string{"--overlay", "/o.img", "--fakeroot", "--ignore-fakeroot-command", "--pwd", "/"}, enter, tail)},
 		{"a working directory inside the home is bound with it", func(o *Options) { o.Home, o.Workdir = "/home/a", "/home/a/w" },
 			join(head, []string{"--pwd", "/home/a/w", "--mount", `"type=bind","source=/home/a","destination=/home/a"`}, enter, tail)},
 		{"one beside the home is bound by itself", func(o *Options) { o.Home, o.Workdir = "/home/a", "/home/ab" },
@@ -97,6 +99,9 @@ func FuzzStart(f *testing.F) {
 	f.Add("sh", "-c", "A=\n", "/dir", true, 3)
 	f.Fuzz(func(t *testing.T, command, arg, variable, dir string, flag bool, fd int) {
 		in := Start{Args: []string{command, arg}, Env: []string{variable}, Dir: dir, ImageEnv: flag, GPU: !flag, StartedFD: fd}
+		if flag {
+			in.Beside = []string{arg, dir}
+		}
 		b, err := in.encode()
 		if err != nil {
 			return

@@ -8,6 +8,8 @@ import (
 	"path"
 	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // Shells' exit statuses for a command that is not there, and for one that cannot be run.
@@ -75,6 +77,7 @@ func (s Start) become(tell func(string) error, unfit func() string) error {
 			return fmt.Errorf("the GPU slice is not fenced: %w", err)
 		}
 	}
+	_ = s.startBeside(env) // a job without it is a job: whoever asks for it later hears that it is not there
 	if err := tell(startedWord); err != nil {
 		return fmt.Errorf("say that the job starts: %w", err)
 	}
@@ -84,6 +87,28 @@ func (s Start) become(tell func(string) error, unfit func() string) error {
 		err = syscall.Exec("/bin/sh", append([]string{"sh", program}, s.Args[1:]...), env)
 	}
 	return fmt.Errorf("run %s: %w", program, err)
+}
+
+// startBeside starts enter's own program once more, under the name that it has there. The new process is no child of this
+// one, which becomes the job and may wait for all its children, but of Apptainer's, which ends with the job.
+func (s Start) startBeside(env []string) error {
+	if len(s.Beside) == 0 {
+		return nil
+	}
+	job, err := unix.PidfdOpen(os.Getpid(), 0)
+	if err != nil {
+		return fmt.Errorf("a descriptor of the job: %w", err)
+	}
+	defer unix.Close(job)
+	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(null)
+	// Not a session of its own: the shepherd knows a job that it has lost by being the leader of one.
+	_, err = syscall.ForkExec(insideEnter, s.Beside, &syscall.ProcAttr{Env: env, Files: []uintptr{uintptr(null), uintptr(null), uintptr(null), uintptr(job)},
+		Sys: &syscall.SysProcAttr{Cloneflags: unix.CLONE_PARENT, Setpgid: true}})
+	return err
 }
 
 // environment is what the job sees: image is the environment enter itself was given.

@@ -26,14 +26,18 @@ type Start struct {
 
 	// Fence is proven before the job starts.
 	Fence Fence
+
+	// Beside is a program that enter starts before it becomes the job, with what is the job's own: Args, Env and Dir too. It is no
+	// child of the job, and has the job as descriptor 3 (a pidfd), with which it has to end. Empty: none.
+	Beside []string
 }
 
 const (
-	startMagic = "fairslice start 2"
+	startMagic = "fairslice start 3"
 	// maxString is the kernel's limit for one argument or variable (MAX_ARG_STRLEN), its closing zero included.
 	maxString = 128 << 10
 	// fixedFields stand before the arguments.
-	fixedFields = 9
+	fixedFields = 10
 )
 
 // WriteStart writes the start file, readable for its owner only; the caller gives it to the job's user.
@@ -53,7 +57,8 @@ func WriteStart(path string, s Start) error {
 }
 
 // encode writes zero-terminated strings, the one byte that can be in none of them: magic, flags, descriptor,
-// directory, the three texts of the fence, the numbers of arguments and variables (a file cut off by a crash is not taken for a whole one), and these.
+// directory, the three texts of the fence, the numbers of arguments, variables and arguments of the program beside the job (a file cut off by
+// a crash is not taken for a whole one), and these.
 func (s Start) encode() ([]byte, error) {
 	if len(s.Args) == 0 || s.Args[0] == "" {
 		return nil, errors.New("no command")
@@ -69,9 +74,10 @@ func (s Start) encode() ([]byte, error) {
 		flags += "o"
 	}
 	fields := []string{startMagic, flags, strconv.Itoa(s.StartedFD), s.Dir, s.Fence.Probe, s.Fence.Library, s.Fence.Result,
-		strconv.Itoa(len(s.Args)), strconv.Itoa(len(s.Env))}
+		strconv.Itoa(len(s.Args)), strconv.Itoa(len(s.Env)), strconv.Itoa(len(s.Beside))}
 	fields = append(fields, s.Args...)
 	fields = append(fields, s.Env...)
+	fields = append(fields, s.Beside...)
 	for _, e := range s.Env {
 		if strings.IndexByte(e, '=') < 1 {
 			return nil, fmt.Errorf("variable %.40q is not NAME=value", e)
@@ -103,19 +109,25 @@ func decodeStart(b []byte) (Start, error) {
 	fd, fdErr := strconv.Atoi(fields[2])
 	args, argsErr := strconv.Atoi(fields[7])
 	vars, varsErr := strconv.Atoi(fields[8])
+	beside, besideErr := strconv.Atoi(fields[9])
 	rest := fields[fixedFields:]
-	if errors.Join(fdErr, argsErr, varsErr) != nil || args < 1 || vars < 0 || args > len(rest) || vars != len(rest)-args {
+	if errors.Join(fdErr, argsErr, varsErr, besideErr) != nil || args < 1 || vars < 0 || beside < 0 ||
+		args > len(rest) || vars > len(rest)-args || beside != len(rest)-args-vars {
 		return Start{}, errors.New("damaged start file")
 	}
-	return Start{
+	s := Start{
 		ImageEnv:  strings.Contains(fields[1], "i"),
 		GPU:       strings.Contains(fields[1], "g"),
 		StartedFD: fd,
 		Dir:       fields[3],
 		Fence:     Fence{fields[4], fields[5], fields[6], strings.Contains(fields[1], "o")},
 		Args:      rest[:args],
-		Env:       rest[args:],
-	}, nil
+		Env:       rest[args : args+vars],
+	}
+	if beside > 0 {
+		s.Beside = rest[args+vars:]
+	}
+	return s, nil
 }
 
 const startedWord = "started"

@@ -202,6 +202,15 @@ func setGPU(a *applier, v string) error {
 	return nil
 }
 
+func setApps(a *applier, v string) error {
+	names, err := queue.ParseApps(v)
+	if err != nil {
+		return badArgument("apps", err)
+	}
+	a.spec.Apps = names
+	return nil
+}
+
 func setWishes(a *applier, v string) error {
 	hosts, err := queue.ParseHosts(v)
 	if err != nil {

@@ -128,6 +128,8 @@ func jobRows() []row {
 			mod(func(s *queue.Spec) { s.Rerunnable = false }),
 		flag("rn", "never start again", func(s *queue.Spec) { s.Rerunnable = false }).in("r").whileRunning(),
 		text("image", "REF|FILE.sif", "container image: name, name:tag or a SIF file", func(s *queue.Spec) *string { return &s.Image }),
+		flag("writable", "let the job change its image, for itself; see bimage commit", func(s *queue.Spec) { s.Writable = true }).
+			mod(func(s *queue.Spec) { s.Writable = false }),
 		value("env", "LIST", `environment to pass: all (default), none, or "all, ~VAR1, VAR2=value"`, func(*applier, string) error { return nil }),
 		value("L", "SHELL", "login shell that runs the command", setShell).mod(func(s *queue.Spec) { s.Shell = "" }),
 		text("E", "COMMAND", "run before the job; when it fails, the job waits again", func(s *queue.Spec) *string { return &s.PreExec }),
@@ -223,6 +225,8 @@ func sessionRows() []row {
 		kind("I", "streams of the job are those of this command", queue.Pipes).title("Waiting and interactive sessions"),
 		kind("Ip", "the same, with a terminal", queue.Pty),
 		kind("Is", "the same, with a terminal in shell mode", queue.PtyShell),
+		value("apps", "NAME,...", "apps of the image that the session is to have", setApps).
+			mod(func(s *queue.Spec) { s.Apps = nil }),
 		kind("K", "wait until the job has ended, and exit with its code", queue.Wait),
 		kind("IS", "", queue.Pipes).hidden(), // the S of LSF asks for encryption, which we have anyway
 		kind("ISp", "", queue.Pty).hidden(),

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"fairslice/images"
 	"fairslice/nodes"
 	"fairslice/queue"
 )
@@ -15,12 +16,29 @@ import (
 // assignment when it is: see nodeJoined.
 func (t *tx) assign(j *queue.Job, el *queue.Element) {
 	a := t.e.assignment(j, el)
+	cores := t.e.coreCount(j, el)
 	node := el.Attempt.Alloc[0].Node
-	t.after = append(t.after, func() { t.e.send(node, a) })
+	t.after = append(t.after, func() { t.e.send(node, a, cores) })
 }
 
-// send fills in the script and the environment and hands the assignment to the hub.
-func (e *Engine) send(node nodes.ID, a queue.Assignment) {
+// coreCount sets the variables that the image says programs learn the number of their cores from. What the user has set counts more.
+func (e *Engine) coreCount(j *queue.Job, el *queue.Element) (env [][]byte) {
+	i := e.catalogued(j)
+	if i == nil {
+		return nil
+	}
+	labels, err := images.ParseLabels(i.Labels)
+	if err != nil { // of another version of batchd, which understood them
+		return nil
+	}
+	for _, name := range labels.CoreCountEnv {
+		env = append(env, fmt.Appendf(nil, "%s=%d", name, max(el.Attempt.Alloc[0].Slots, 1)))
+	}
+	return env
+}
+
+// send fills in the script and the environment, over what cores has, and hands the assignment to the hub.
+func (e *Engine) send(node nodes.ID, a queue.Assignment, cores [][]byte) {
 	ctx := context.Background()
 	script, err := e.blob(ctx, a.Spec.ScriptHash)
 	if err == nil {
@@ -29,7 +47,7 @@ func (e *Engine) send(node nodes.ID, a queue.Assignment) {
 		if env, err = e.blob(ctx, a.Spec.EnvHash); err == nil {
 			var base [][]byte
 			if base, err = unpackEnv(env); err == nil {
-				a.Env = append(base, a.Env...)
+				a.Env = append(append(cores, base...), a.Env...)
 			}
 		}
 	}
@@ -67,7 +85,13 @@ func (e *Engine) assignment(j *queue.Job, el *queue.Element) queue.Assignment {
 	if s.CWD != "" {
 		a.CWD, a.CreateCWD = expand(s.CWD), true
 	}
+	if s.Writable && q != nil {
+		a.OverlaySize = q.OverlaySize
+	}
 	a.Env = e.jobEnv(j, el, &a)
+	if i := e.catalogued(j); i != nil && !(q != nil && q.Container == "never") {
+		a.Image = &queue.NodeImage{Name: i.Ref.String(), Digest: i.Digest, Size: i.Size, Public: i.Visibility == images.Public}
+	}
 	return a
 }
 

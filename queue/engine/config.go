@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"fairslice/images"
 	"fairslice/nodes"
 	"fairslice/queue"
 )
@@ -14,16 +15,25 @@ type Config struct {
 	Cluster      string
 	Queues       []Queue
 	DefaultQueue string
-	Images       map[string]string // name:tag → SIF file
+	Images       map[string]string                             // name:tag → SIF file
+	Apps         []string                                      // names of the site's own, which any image may have
+	FileApps     func(file string) (apps []string, known bool) // those of an image's file; nil: none are known
 	DefaultImage string
-	Binds        []string // of every container, SRC[:DST[:ro]]
-	MaxArray     int      // greatest array index
-	CleanPeriod  time.Duration
-	MemoryUnit   int64 // bytes of a bare -M number
-	Consumables  []string
-	GPUCapacity  func(model string) nodes.Amount
-	NodeSupply   func(nodes.ID) nodes.Consumables // custom resources of a node
-	JobReport    bool
+	// Of the images of one user, 0 for no limit. UsersPublish lets users make theirs public.
+	MaxUserImages     int
+	MaxUserImageBytes int64
+	UsersPublish      bool
+	// ApproveCommits says that an administrator decides whether a session may become an image.
+	ApproveCommits bool
+
+	Binds       []string // of every container, SRC[:DST[:ro]]
+	MaxArray    int      // greatest array index
+	CleanPeriod time.Duration
+	MemoryUnit  int64 // bytes of a bare -M number
+	Consumables []string
+	GPUCapacity func(model string) nodes.Amount
+	NodeSupply  func(nodes.ID) nodes.Consumables // custom resources of a node
+	JobReport   bool
 	// RerunAfter is how long a rerunnable job whose node is gone stays UNKWN before it waits to be run again: a
 	// node daemon that is only restarted comes back with its jobs.
 	RerunAfter time.Duration
@@ -32,6 +42,8 @@ type Config struct {
 	Location   *time.Location
 	Logger     *slog.Logger
 	Now        func() time.Time
+	// IdleWarned is told of each warning, when it is durable; nil: nobody is. It must not block.
+	IdleWarned func(IdleWarning)
 	// Pause waits between tries to commit, while the book is locked; nil waits by the clock.
 	Pause func(context.Context, time.Duration)
 }
@@ -56,6 +68,9 @@ type Queue struct {
 	Image           string
 	// Unfenced lets fractions of GPUs run where they cannot be fenced, under the watchdog alone.
 	Unfenced bool
+	// OverlaySize is how many bytes of its image a job may change (-writable); 0: the queue takes no such jobs.
+	OverlaySize int64
+	Idle        IdleRule // for its sessions
 }
 
 // Batch is what one commit makes durable. Its rows are the state after its events.
@@ -70,6 +85,11 @@ type Batch struct {
 
 	Reservations map[string]*queue.Reservation // by ID; nil for one that was deleted
 	Policy       *queue.PolicyState            // nil: unchanged
+
+	Images  map[images.ID]*images.Image // nil for one that is forgotten
+	Commits []*images.Commit
+
+	GPUHours []GPUHour // instead of what was stored of these hours under the same term
 }
 
 // ElementRow is an element with its job.

@@ -261,6 +261,9 @@ func (t *tx) requeueTarget(c queue.Control, g target) (string, error) {
 		}
 		return el.State.Live()
 	}
+	if err := t.mayRequeue(g, want); err != nil {
+		return "", err
+	}
 	return "is being requeued ", g.each(want, stateText(g, "Job has not started yet"), func(el *queue.Element) error {
 		if el.State.Final() {
 			return t.emit(g.job.ID, el.Index, c.By.User, &queue.Requeued{Verdict: verdict, Hold: c.Hold, Why: "requeued by " + c.By.User})
@@ -271,4 +274,24 @@ func (t *tx) requeueTarget(c queue.Control, g target) (string, error) {
 		}
 		return err
 	})
+}
+
+// mayRequeue refuses a requeue by which more would wait than the limits of the policy let wait. A job that a failure sends
+// back is not asked.
+func (t *tx) mayRequeue(g target, want func(*queue.Element) bool) error {
+	more := 0
+	for _, el := range g.elements {
+		if want(el) && !el.Requeue { // who is on the way to wait again is counted already
+			more++
+		}
+	}
+	if more == 0 {
+		return nil
+	}
+	for _, b := range t.e.held.bounds(g.job) {
+		if err := b.mayWait(more); err != nil {
+			return err
+		}
+	}
+	return nil
 }

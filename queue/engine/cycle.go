@@ -53,6 +53,7 @@ const (
 func (e *Engine) cycle(ctx context.Context) error {
 	began := time.Now()
 	plan := e.sched.Plan()
+	defer e.sched.look() // when nobody waits for it any more
 	e.stats.cycle(time.Since(began), e.sched.waiting(), plan)
 	if len(plan.Starts) == 0 {
 		return nil
@@ -130,6 +131,9 @@ func (e *Engine) blocked(j *queue.Job, el *queue.Element, now time.Time) bool {
 	if j.Spec.Begin.After(now) || el.Retry.After(now) || e.book.Queues[j.Queue].Inact || e.cfg().queue(j.Queue) == nil || e.reservationGone(j, now) {
 		return true
 	}
+	if e.needsLimit(j) != nil {
+		return true
+	}
 	c := j.Condition()
 	return c != nil && c.Eval(el.Index, lookup{e.book}) != queue.True
 }
@@ -140,10 +144,7 @@ func (t *tx) start(s backfill.Start) bool {
 	if j == nil || el.State != queue.Pend || !planned(j, s.Shape) || t.e.blocked(j, el, t.now) {
 		return false
 	}
-	if a := j.Spec.Array; a != nil && a.Limit > 0 && j.Live() >= a.Limit {
-		return false
-	}
-	if !t.e.held.admits(j, s.Alloc) {
+	if !t.e.queueAdmits(j, s.Alloc) || !t.e.held.admits(j, s.Alloc) || !t.affords(j, s.Alloc) {
 		return false
 	}
 	for _, a := range s.Alloc {
@@ -164,7 +165,7 @@ func (t *tx) start(s backfill.Start) bool {
 // planned says whether a plan for shape is one for j as it is now: see schedule.planOf.
 func planned(j *queue.Job, shape *queue.Shape) bool {
 	plan := *shape
-	plan.Host.GPU.User = ""
+	plan.Host.GPU.User, plan.Priority = "", queue.InBudget(plan.Priority)
 	return plan == j.Plan
 }
 

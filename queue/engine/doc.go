@@ -24,7 +24,11 @@
 // The limits of the policy (badmin limit) are looked at in three places: a submission is refused
 // what could never be met (limits.go); the planner knows what is left, so that nobody holds a place that a limit keeps him from
 // (backfill.Limit); and the start itself is checked and counted in its own transaction (holdings.go), so that two of
-// them cannot pass one limit. What a job counts against is said in one place, holdings.bounds.
+// them cannot pass one limit. What a job counts against is said in one place, holdings.bounds. The slots of queues in the
+// configuration are counted and checked by the writer in the same way (slots.go).
+//
+// Budgets (budget.go) are looked at in the same three places. What has ended is kept as sums that a restart reads from the ledger;
+// what runs is counted from the book whenever it is asked for: so what a start is checked against is never a kept balance.
 //
 // If the database does not answer, the writer repeats the same batch until it does: the book is
 // ahead of the database only inside one locked batch. If the leader's lease is lost, Run returns an

@@ -39,66 +39,6 @@ func (e *Engine) blockers(j *queue.Job, el *queue.Element, now time.Time) []queu
 	return out
 }
 
-// limits are the places left under the limits that a job counts against.
-type limits struct {
-	e      *Engine
-	queues map[string]*int // slots left of a queue
-	users  map[string]*int // slots left of a user in a queue
-}
-
-func (e *Engine) newLimits() *limits {
-	l := &limits{e: e, queues: map[string]*int{}, users: map[string]*int{}}
-	for i := range e.cfg().Queues {
-		if q := &e.cfg().Queues[i]; q.MaxSlots > 0 {
-			left := q.MaxSlots
-			l.queues[q.Name] = &left
-		}
-	}
-	for _, held := range e.liveElements() {
-		slots := attemptSlots(held.element.Attempt)
-		if left := l.queues[held.job.Queue]; left != nil {
-			*left -= slots
-		}
-		if left := l.user(held.job); left != nil {
-			*left -= slots
-		}
-	}
-	return l
-}
-
-// user is the counter of a job's owner in its queue, nil without a limit.
-func (l *limits) user(j *queue.Job) *int {
-	q := l.e.cfg().queue(j.Queue)
-	if q == nil || q.UserSlots == 0 {
-		return nil
-	}
-	key := j.Queue + "\x00" + j.Owner.User
-	if l.users[key] == nil {
-		left := q.UserSlots
-		l.users[key] = &left
-	}
-	return l.users[key]
-}
-
-// reasons says which limits keep one element of j out now.
-func (l *limits) reasons(j *queue.Job) []queue.Reason {
-	var out []queue.Reason
-	if a := j.Spec.Array; a != nil && a.Limit > 0 && j.Live() >= a.Limit {
-		out = append(out, queue.Reason{Kind: queue.ReasonArrayLimit,
-			Text: fmt.Sprintf("The job array has reached its running element limit: %d", a.Limit)})
-	}
-	q := l.e.cfg().queue(j.Queue)
-	if left := l.user(j); left != nil && *left < j.Plan.Slots {
-		out = append(out, queue.Reason{Kind: queue.ReasonUserLimit,
-			Text: fmt.Sprintf("User has reached the per-user job slot limit of the queue: %d", q.UserSlots)})
-	}
-	if left := l.queues[j.Queue]; left != nil && *left < j.Plan.Slots {
-		out = append(out, queue.Reason{Kind: queue.ReasonQueueLimit,
-			Text: fmt.Sprintf("The queue has reached its job slot limit: %d", q.MaxSlots)})
-	}
-	return append(out, l.e.held.reasons(j)...)
-}
-
 type liveElement struct {
 	job     *queue.Job
 	element *queue.Element

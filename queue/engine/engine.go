@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"fairslice/accounting"
+	"fairslice/images"
 	"fairslice/nodes"
 	"fairslice/queue"
 )
@@ -28,15 +29,21 @@ type Engine struct {
 	store Store
 	hub   Nodes
 
-	mu   sync.RWMutex // guards book; the writer holds it from the first event to the end of the commit
-	book *queue.Book
-	held *holdings // under each limit of the policy; guarded by mu, too
+	mu    sync.RWMutex // guards book; the writer holds it from the first event to the end of the commit
+	book  *queue.Book
+	held  *holdings  // under each limit of the policy; guarded by mu, too
+	slots queueSlots // in each queue; guarded by mu, too
+
+	budgets budgets // guarded by mu, too
+
+	committing map[images.CommitID]bool // requests that need their session no more; guarded by mu, too
 
 	commands chan *command
 	stopped  chan struct{}
 	wake     chan struct{} // something has changed that the planner should look at
 
 	sched *schedule
+	idle  idleness
 
 	subs  subscriptions
 	blobs blobCache
@@ -72,8 +79,12 @@ func New(cfg Config, store Store, hub Nodes, book *queue.Book) *Engine {
 		policy = &accounting.Policy{}
 	}
 	e.held = newHoldings(e, policy, cfg.Now())
+	e.slots = newQueueSlots(book)
+	e.warnOfUnknown()
+	e.budgets = newBudgets(policy, cfg.Now(), e.location())
 	e.names = newSelector(e.cfg)
 	e.sched = newSchedule(e)
+	e.idle = newIdleness()
 	return e
 }
 
@@ -89,14 +100,17 @@ func (e *Engine) Reconfigure(cfg Config) {
 	e.mu.Lock()
 	e.conf.Store(&cfg)
 	e.held = newHoldings(e, e.held.policy, cfg.Now()) // queues may have other images now
+	e.warnOfUnknown()
 	e.mu.Unlock()
+	e.idle.again()
 	e.Wake()
 }
 
 // defaultMaxStarts bounds the starts of one cycle.
 const defaultMaxStarts = 2000
 
-// Run works until ctx ends (nil) or the lease is lost (ErrStale). After it, every command is answered with ErrStopped.
+// Run works until ctx ends (nil), the lease is lost (ErrStale) or the store refuses a batch for good (its error). After it,
+// every command is answered with ErrStopped.
 func (e *Engine) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -107,17 +121,21 @@ func (e *Engine) Run(ctx context.Context) error {
 	wg.Go(func() { e.planLoop(ctx) })
 	wg.Go(func() { e.sched.forecastLoop(ctx) })
 	wg.Go(func() { e.sweepLoop(ctx) })
+	wg.Go(func() { e.gpuHoursLoop(ctx) })
+	wg.Go(func() { e.idleLoop(ctx) })
 	e.Wake()
 	for {
 		select {
 		case <-ctx.Done():
+			e.writeLastGPUHours(ctx)
 			return nil
 		case c := <-e.commands:
 			if err := e.runBatch(ctx, e.drain(c)); err != nil {
-				if ctx.Err() != nil && !errors.Is(err, ErrStale) {
+				if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+					e.writeLastGPUHours(ctx)
 					return nil // stopped while the database did not answer
 				}
-				return err
+				return err // also when ctx has ended since: somebody was told already that his command failed
 			}
 		}
 	}
@@ -180,7 +198,9 @@ type tx struct {
 	events []queue.Event
 	blobs  map[string][]byte
 	after  []func() // once it is durable, in order
+	hours  []GPUHour
 	wake   bool
+	budget *accounting.Budgets // see states; nil when it must be worked out
 }
 
 // emit applies an event and adds it to the batch. An error means that it does not follow from the
@@ -188,10 +208,14 @@ type tx struct {
 func (t *tx) emit(job queue.JobID, index int, by string, body queue.Body) error {
 	ev := queue.Event{Seq: t.e.book.LastSeq + 1, At: t.now, Job: job, Index: index, By: by, Body: body}
 	before := t.e.held.touched(&ev)
-	if err := t.e.book.Apply(ev); err != nil {
+	t.e.slots.count(t.e.book, &ev, -1)
+	err := t.e.book.Apply(ev)
+	t.e.slots.count(t.e.book, &ev, 1) // also of an event that changed nothing
+	if err != nil {
 		return err
 	}
 	t.e.held.follow(&ev, before)
+	t.budgeted(&ev)
 	t.events = append(t.events, ev)
 	return nil
 }
@@ -233,7 +257,8 @@ func (e *Engine) runBatch(ctx context.Context, batch []*command) error {
 func (e *Engine) commit(ctx context.Context, t *tx) error {
 	dirty := e.book.TakeDirty()
 	e.sched.note(t, &dirty)
-	if len(t.events) == 0 {
+	e.idle.note(e, t.events)
+	if len(t.events) == 0 && len(t.hours) == 0 {
 		return nil
 	}
 	b := e.rows(t, dirty)
@@ -244,10 +269,10 @@ func (e *Engine) commit(ctx context.Context, t *tx) error {
 			return nil
 		case errors.Is(err, ErrStale):
 			return err
+		case !temporary(err): // whether ctx has ended or not: nobody must take this for an orderly stop
+			return fmt.Errorf("commit: %w", err)
 		case ctx.Err() != nil:
 			return fmt.Errorf("commit: %w", ctx.Err())
-		case !temporary(err):
-			return fmt.Errorf("commit: %w", err)
 		}
 		e.cfg().Logger.Warn("commit failed, trying again", "events", len(t.events), "error", err)
 		e.pause(ctx, wait)
@@ -272,7 +297,7 @@ func temporary(err error) bool {
 }
 
 func (e *Engine) rows(t *tx, d queue.Dirty) *Batch {
-	b := &Batch{Events: t.events, Forgotten: d.Forgotten, Blobs: t.blobs}
+	b := &Batch{Events: t.events, Forgotten: d.Forgotten, Blobs: t.blobs, GPUHours: t.hours}
 	for id := range d.Jobs {
 		if j := e.book.Jobs[id]; j != nil {
 			b.Jobs = append(b.Jobs, j)
@@ -295,6 +320,15 @@ func (e *Engine) rows(t *tx, d queue.Dirty) *Batch {
 	if d.Policy {
 		p := e.book.Policy
 		b.Policy = &p
+	}
+	if len(d.Images) > 0 {
+		b.Images = map[images.ID]*images.Image{}
+		for id := range d.Images {
+			b.Images[id] = e.book.Images.Get(id)
+		}
+	}
+	for id := range d.Commits {
+		b.Commits = append(b.Commits, e.book.Images.Commit(id))
 	}
 	if len(d.Reservations) > 0 {
 		b.Reservations = map[string]*queue.Reservation{}

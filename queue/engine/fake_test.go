@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"fairslice/images"
 	"fairslice/nodes"
 	"fairslice/queue"
 	"fairslice/queue/engine"
@@ -36,18 +37,44 @@ type memory struct {
 	blobs    map[string][]byte
 	reserved map[string][]byte
 	policy   queue.PolicyState
+	images   map[images.ID]*images.Image // nil: forgotten
+	requests map[images.CommitID]*images.Commit
+	term     int // of the engine, for hours
+	hours    map[termHour]engine.GPUHour
+}
+
+// termHour is what a store knows an engine.GPUHour by.
+type termHour struct {
+	term int
+	hour time.Time
 }
 
 func newMemory() *memory {
 	return &memory{jobs: map[queue.JobID][]byte{}, elements: map[queue.ElementID][]byte{}, nodes: map[nodes.ID][]byte{},
-		queues: map[string]queue.QueueState{}, blobs: map[string][]byte{}, reserved: map[string][]byte{}}
+		queues: map[string]queue.QueueState{}, blobs: map[string][]byte{}, reserved: map[string][]byte{},
+		images: map[images.ID]*images.Image{}, requests: map[images.CommitID]*images.Commit{}, hours: map[termHour]engine.GPUHour{}}
+}
+
+func (m *memory) restoreImages(b *queue.Book) error {
+	var list []*images.Image
+	var requests []*images.Commit
+	last, lastRequest := images.ID(0), images.CommitID(0)
+	for id, i := range m.images {
+		if last = max(last, id); i != nil {
+			list = append(list, i)
+		}
+	}
+	for id, c := range m.requests {
+		lastRequest, requests = max(lastRequest, id), append(requests, c)
+	}
+	return b.Images.Restore(list, requests, last, lastRequest)
 }
 
 func (m *memory) Commit(_ context.Context, b *engine.Batch) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.commits++
-	m.waiting = true
+	m.waiting = len(b.Events) > 0 || len(b.GPUHours) == 0 // the last sums of an engine that stops are not written again
 	how := ""
 	if len(m.next) > 0 {
 		how, m.next = m.next[0], m.next[1:]
@@ -82,10 +109,17 @@ func (m *memory) Commit(_ context.Context, b *engine.Batch) error {
 	if b.Policy != nil {
 		m.policy = *b.Policy
 	}
+	maps.Copy(m.images, b.Images)
+	for _, c := range b.Commits {
+		m.requests[c.ID] = c
+	}
 	for id, r := range b.Reservations {
 		if m.reserved[id] = text(r); r == nil {
 			delete(m.reserved, id)
 		}
+	}
+	for _, h := range b.GPUHours {
+		m.hours[termHour{m.term, h.Hour}] = h
 	}
 	for _, id := range b.Forgotten {
 		delete(m.jobs, id)
@@ -190,6 +224,9 @@ func (m *memory) restore() (*queue.Book, error) {
 		}
 	}
 	b.RestorePolicy(m.policy)
+	if err := m.restoreImages(b); err != nil {
+		return nil, err
+	}
 	return b, b.Restore(jobs, ns, maps.Clone(m.queues), int64(len(m.events)), last)
 }
 

@@ -36,6 +36,7 @@ const maxKinds = 10_000
 // amounts are what some elements have: integers, in the units of accounting.Limit.
 type amounts struct {
 	running, pending, slots, memory, fgpu, sessions int64
+	returning                                       int64 // of those that run, who will wait again: brequeue was asked for
 
 	recent []time.Time // submissions of the last minute, oldest first; kept where a rate is limited
 }
@@ -47,6 +48,7 @@ func (a *amounts) add(b amounts, sign int64) {
 	a.memory += sign * b.memory
 	a.fgpu += sign * b.fgpu
 	a.sessions += sign * b.sessions
+	a.returning += sign * b.returning
 }
 
 // bound is one limit that a job counts against, and what is counted under it.
@@ -197,6 +199,9 @@ func (h *holdings) share(j *queue.Job, elements []queue.Element) share {
 	for i := range elements {
 		if el := &elements[i]; el.State.Live() && el.Attempt != nil {
 			s.add(held(j, el.Attempt.Alloc), 1)
+			if el.Requeue {
+				s.returning++
+			}
 		}
 	}
 	return s
@@ -229,7 +234,7 @@ func (h *holdings) touched(ev *queue.Event) share {
 	switch ev.Body.(type) {
 	case *queue.Submitted:
 		return h.share(j, nil)
-	case *queue.Started, *queue.Ended, *queue.Requeued:
+	case *queue.Started, *queue.KillRequested, *queue.Ended, *queue.Requeued:
 		if el := j.Element(ev.Index); el != nil {
 			return h.share(j, []queue.Element{*el})
 		}

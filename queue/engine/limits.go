@@ -44,8 +44,9 @@ func (t *tx) maySubmit(j *queue.Job, elements int) error {
 }
 
 func (b *bound) mayWait(elements int) error {
-	if most := b.limit.Pending; most != accounting.NoLimit && int64(elements) > most-b.has.pending {
-		return refuse("%s: %d wait, and this would be %d more", nameOf(b.limit, "pending"), b.has.pending, elements)
+	waits := b.has.pending + b.has.returning
+	if most := b.limit.Pending; most != accounting.NoLimit && int64(elements) > most-waits {
+		return refuse("%s: %d wait, and this would be %d more", nameOf(b.limit, "pending"), waits, elements)
 	}
 	return nil
 }

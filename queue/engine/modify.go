@@ -81,6 +81,9 @@ func (t *tx) switchTarget(c queue.Control, g target) (string, error) {
 	if shape, err = t.mayBecome(j, j.Spec, q.Name, shape); err != nil {
 		return "", err
 	}
+	if err := t.mayExtend(j, j.Spec, q.Name, shape); err != nil {
+		return "", err
+	}
 	text := fmt.Sprintf("is switched to queue <%s>", q.Name)
 	return text, t.emit(j.ID, 0, c.By.User, &queue.Switched{Queue: q.Name, Plan: shape})
 }
@@ -106,6 +109,12 @@ func (t *tx) modifyTarget(c queue.Control, g target) (string, error) {
 	for _, o := range c.Options {
 		if o.Name == "Z" && len(o.Values) > 0 { // another command is another script
 			spec.ScriptHash = keep(blobs, []byte(o.Values[len(o.Values)-1]+"\n"))
+		}
+	}
+	if spec.Image != j.Spec.Image {
+		spec.ImageID = 0
+		if err := t.e.findImage(spec, j.Owner); err != nil {
+			return "", err
 		}
 	}
 	q := t.e.cfg().queue(j.Queue)
@@ -138,6 +147,11 @@ func (t *tx) modifyTarget(c queue.Control, g target) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if spec.Image != j.Spec.Image {
+		if err := t.mayUseImage(spec, &shape); err != nil {
+			return "", err
+		}
+	}
 	if spec.Account != j.Spec.Account {
 		if err := t.chooseAccount(spec, j.Owner.User); err != nil {
 			return "", err
@@ -145,6 +159,14 @@ func (t *tx) modifyTarget(c queue.Control, g target) (string, error) {
 	}
 	if shape, err = t.mayBecome(j, spec, q.Name, shape); err != nil {
 		return "", err
+	}
+	if err := t.mayExtend(j, spec, q.Name, shape); err != nil {
+		return "", err
+	}
+	if shape.RunLimit != j.Plan.RunLimit {
+		if err := t.mayRunLonger(j, shape.RunLimit, c.By); err != nil {
+			return "", err
+		}
 	}
 	if q.Name != j.Queue {
 		if err := t.emit(j.ID, 0, c.By.User, &queue.Switched{Queue: q.Name, Plan: shape}); err != nil {
@@ -171,10 +193,15 @@ func withoutArrayLimit(options []queue.Given) []queue.Given {
 func (t *tx) changeRunning(j *queue.Job) {
 	for i := range j.Elements {
 		if el := &j.Elements[i]; el.State.Live() {
-			t.order(el.Attempt.Alloc[0].Node, queue.Order{ID: j.ElementID(el.Index), Attempt: el.Attempt.Number,
-				Op: queue.OrderLimit, RunLimit: j.Plan.RunLimit, MemoryLimit: j.Plan.MemoryMax})
+			t.orderLimit(j, el)
 		}
 	}
+}
+
+// orderLimit tells the node of a live element its limits.
+func (t *tx) orderLimit(j *queue.Job, el *queue.Element) {
+	t.order(el.Attempt.Alloc[0].Node, queue.Order{ID: j.ElementID(el.Index), Attempt: el.Attempt.Number,
+		Op: queue.OrderLimit, RunLimit: el.Attempt.RunLimit, MemoryLimit: j.Plan.MemoryMax})
 }
 
 func cloneSpec(s *queue.Spec) *queue.Spec {

@@ -2,12 +2,14 @@ package engine_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 
 	"fairslice/queue"
+	"fairslice/queue/engine"
 )
 
 func TestReports(t *testing.T) {
@@ -162,6 +164,16 @@ func TestNodesComeAndGo(t *testing.T) {
 		show 1 = UNKWN a#1
 		report a 1#1 stopped
 		show 1 = USUSP a#1
+		join b=1
+		show 1 = USUSP a#1`)
+	play(t, "it was stopped, and another of its nodes goes and comes back", `
+		join a=1
+		join b=1
+		submit ada slots=2
+		report a 1#1 began
+		report a 1#1 stopped
+		gone b
+		show 1 = UNKWN a#1
 		join b=1
 		show 1 = USUSP a#1`)
 	play(t, "it was stopped meanwhile", `
@@ -348,6 +360,37 @@ func TestAnErrorOfTheStoreThatDoesNotPassStopsTheEngine(t *testing.T) {
 			t.Errorf("Run gives %v", err)
 		}
 	})
+}
+
+// A batch that the store refuses while the daemon is being stopped is an error all the same: a store that stops it as it
+// refuses makes the race certain.
+func TestAnErrorOfTheStoreIsToldAlsoWhileStopping(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		st := &stopping{memory: newMemory(), stop: stop}
+		e := engine.New(config(), st, &hub{}, queue.NewBook())
+		ended := make(chan error, 1)
+		go func() { ended <- e.Run(ctx) }()
+		_, err := e.Submit(t.Context(), queue.Submission{Owner: identity("ada"), Spec: &queue.Spec{Command: "true", SubCWD: "/", MinSlots: 1, MaxSlots: 1}})
+		if !errors.Is(err, engine.ErrStopped) {
+			t.Errorf("the submission gives %v", err)
+		}
+		if err := <-ended; err == nil || !strings.Contains(err.Error(), "a constraint is violated") {
+			t.Errorf("Run gives %v", err)
+		}
+	})
+}
+
+// stopping is a store that refuses everything, while stop is called.
+type stopping struct {
+	*memory
+	stop func()
+}
+
+func (s *stopping) Commit(context.Context, *engine.Batch) error {
+	s.stop()
+	return errors.New("a constraint is violated")
 }
 
 func TestStopWhileTheDatabaseIsAway(t *testing.T) {

@@ -2,6 +2,10 @@ package engine
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"fairslice/accounting"
@@ -18,12 +22,20 @@ func (e *Engine) SetPolicy(ctx context.Context, c queue.PolicyChange) (out queue
 	if err != nil {
 		return out, Refusal{err.Error()}
 	}
+	spent, done, err := e.read(ctx, policy)
+	if err != nil {
+		return out, err
+	}
+	defer done()
 	err = e.write(ctx, func(t *tx) error {
 		now := &t.e.book.Policy
 		if c.Base != now.Version {
 			return refuse("The policy was changed meanwhile: version %d is in force, set by %s at %s, and yours was made from version %d. "+
 				"Look at it (badmin policy show) and make your change again", now.Version, orSystem(now.By),
 				now.At.In(t.e.location()).Format("Jan _2 15:04:05"), c.Base)
+		}
+		if err := t.e.knows(policy); err != nil {
+			return err
 		}
 		out = queue.PolicyOutcome{Version: now.Version, Diff: accounting.Diff(t.e.held.policy, policy)}
 		if c.DryRun || len(out.Diff) == 0 {
@@ -33,6 +45,7 @@ func (e *Engine) SetPolicy(ctx context.Context, c queue.PolicyChange) (out queue
 			return err
 		}
 		t.e.held = newHoldings(t.e, policy, t.now)
+		t.e.budgets.take(spent)
 		out.Version, t.wake = now.Version, true
 		return nil
 	})
@@ -44,6 +57,64 @@ func orSystem(user string) string {
 		return "the system"
 	}
 	return user
+}
+
+// knows refuses limits of queues and images that the configuration does not have. What is in force already stays: a queue
+// that was taken out of the configuration must not keep administrators from changing anything else.
+func (e *Engine) knows(policy *accounting.Policy) error {
+	queues, images := e.known()
+	var mistakes []error
+	for _, s := range policy.Unknown(queues, images) {
+		if _, old := e.held.policy.LimitOf(s); old {
+			continue
+		}
+		known := images
+		if s.Kind == accounting.ForQueue {
+			known = queues
+		}
+		mistakes = append(mistakes, fmt.Errorf("limit %s: there is no such %s; there are: %s", s, s.Kind, orNone(known)))
+	}
+	if len(mistakes) == 0 {
+		return nil
+	}
+	if more := len(mistakes) - maxUnknown; more > 0 {
+		mistakes = append(mistakes[:maxUnknown], fmt.Errorf("and %d mistakes more", more))
+	}
+	return Refusal{errors.Join(mistakes...).Error()}
+}
+
+// maxUnknown bounds the mistakes that are told at once, and the names in each.
+const maxUnknown = 20
+
+// known are the names of the queues, in their order, and of the images, sorted: the configuration's and the catalogue's.
+func (e *Engine) known() (queues, images []string) {
+	for i := range e.cfg().Queues {
+		queues = append(queues, e.cfg().Queues[i].Name)
+	}
+	images = slices.Collect(maps.Keys(e.cfg().Images))
+	for _, i := range e.book.Images.All() {
+		images = append(images, i.Ref.String())
+	}
+	slices.Sort(images)
+	return queues, slices.Compact(images)
+}
+
+func orNone(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	if more := len(names) - maxUnknown; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxUnknown], ", "), more)
+	}
+	return strings.Join(names, ", ")
+}
+
+// warnOfUnknown logs the limits of queues and images that the configuration does not have any more: nothing counts
+// against them, and badmin limit show marks them.
+func (e *Engine) warnOfUnknown() {
+	for _, s := range e.held.policy.Unknown(e.known()) {
+		e.cfg().Logger.Warn("a limit of the policy names what the configuration does not have", "limit", s.String())
+	}
 }
 
 // PolicyLog lists the changes of the policy, newest first, at most limit of them.
@@ -81,10 +152,7 @@ func lenient(text string) *accounting.Policy {
 func (e *Engine) accountOf(j *queue.Job) string { return accountUnder(e.held.policy, j) }
 
 func accountUnder(p *accounting.Policy, j *queue.Job) string {
-	if a := j.Spec.Account; a != "" && (p.Flat() || p.Has(a)) {
-		return a
-	}
-	return p.DefaultOf(j.Owner.User)
+	return p.AccountOf(j.Spec.Account, j.Owner.User)
 }
 
 // chooseAccount checks -G, or gives a submission without it the user's default account. Where the policy has no accounts,

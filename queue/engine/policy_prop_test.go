@@ -81,6 +81,42 @@ func keptLimits(events []queue.Event) error {
 	return nil
 }
 
+// keptQueues is keptLimits for the slots that the configuration gives a queue and each user in it.
+func keptQueues(events []queue.Event) error {
+	owner, in := map[queue.JobID]string{}, map[queue.JobID]string{}
+	live := map[queue.ElementID]int{}
+	for _, ev := range events {
+		id := queue.ElementID{Job: ev.Job, Index: ev.Index}
+		switch body := ev.Body.(type) {
+		case *queue.Submitted:
+			owner[ev.Job], in[ev.Job] = body.Owner.User, body.Queue
+		case *queue.Switched:
+			in[ev.Job] = body.Queue
+		case *queue.Ended, *queue.Requeued:
+			delete(live, id)
+		case *queue.Started:
+			for _, a := range body.Alloc {
+				live[id] += a.Slots
+			}
+			all, own := 0, 0
+			for other, slots := range live {
+				if in[other.Job] == in[ev.Job] {
+					all += slots
+					if owner[other.Job] == owner[ev.Job] {
+						own += slots
+					}
+				}
+			}
+			for _, q := range config().Queues {
+				if q.Name == in[ev.Job] && (q.MaxSlots > 0 && all > q.MaxSlots || q.UserSlots > 0 && own > q.UserSlots) {
+					return fmt.Errorf("event %d starts %s in queue %s, which then has %d slots, %d of this user", ev.Seq, id, q.Name, all, own)
+				}
+			}
+		}
+	}
+	return nil
+}
+
 func fgpuOf(s *queue.Started) (n nodes.Amount) {
 	for _, a := range s.Alloc {
 		n += a.FGPU()
@@ -99,6 +135,7 @@ func memoryOf(s *queue.Started) (n int64) {
 var policies = []string{
 	"", "limit all running=3\nlimit each-user slots=4 pending=6\n", "account lab\nuser ada account=lab\nlimit account=lab running=1 fgpu=1\n",
 	"limit user=ada running=2 memory=1g wall=30\nlimit queue=again sessions=1 slots=3 rate=5/m\n", "account lab\naccount chem parent=lab\nuser eve account=chem\nlimit account=lab slots=2\n",
+	budgetPolicies[1], budgetPolicies[2],
 }
 
 func (w *world) setPolicy(text string) {

@@ -3,6 +3,8 @@ package engine_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -11,6 +13,7 @@ import (
 	"time"
 
 	"fairslice/queue"
+	"fairslice/queue/engine"
 )
 
 // policy is a line of a scenario: "[dry] USER BASE ITEM…", an item's words separated by commas.
@@ -74,6 +77,72 @@ func TestPolicies(t *testing.T) {
 		show 3 = PEND
 		report a 1#1 ended:0
 		show 3 = RUN a#1`)
+}
+
+// A limit of a queue or image that is not there would be a limit of nothing, and nobody would notice.
+func TestALimitNamesWhatIsThere(t *testing.T) {
+	play(t, "queues and images are looked up, files of users are not", `
+		policy dry root 0 limit,queue=smal,slots=1 = limit queue=smal: there is no such queue; there are: normal, short, own, small, each, far, again, boxed, bare
+		policy root 0 limit,image=bass,running=1 = limit image=bass: there is no such image; there are: base:latest
+		policy root 0 limit,image=base:2,running=1 = limit image=base:2: there is no such image; there are: base:latest
+		policy root 0 limit,queue=small,slots=1 limit,image=base,running=1 limit,image=/home/ada/x.sif,running=1 = 1: limit queue=small: added: limit queue=small slots=1; limit image=/home/ada/x.sif: added: limit image=/home/ada/x.sif running=1; limit image=base: added: limit image=base running=1`)
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		line := "policy root 0"
+		for i := range 30 {
+			line += fmt.Sprintf(" limit,queue=q%02d,slots=1", i)
+		}
+		text, _ := s.do(strings.Fields(line))
+		lines := strings.Split(text, "\n")
+		if len(lines) != 21 || !strings.HasPrefix(lines[19], "limit queue=q19: ") || lines[20] != "and 10 mistakes more" {
+			t.Errorf("got %q", lines)
+		}
+		s.stop()
+	})
+}
+
+// A queue that is taken out of the configuration leaves its limit behind. That stops neither the daemon nor a change of
+// anything else, and the log names it.
+func TestALimitOutlivesItsQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		if text, ok := s.do(strings.Fields("policy root 0 limit,queue=small,slots=1")); !ok {
+			t.Fatal(text)
+		}
+		var log strings.Builder
+		cfg := config()
+		cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		cfg.Queues = slices.DeleteFunc(cfg.Queues, func(q engine.Queue) bool { return q.Name == "small" })
+		logged := func() int { return strings.Count(log.String(), `limit="queue=small"`) }
+		s.e.Reconfigure(cfg)
+		if logged() != 1 {
+			t.Errorf("the log says %q", log.String())
+		}
+		if text, ok := s.do(strings.Fields("policy root 1 limit,queue=small,slots=2 limit,queue=gone,slots=1")); ok || !strings.HasPrefix(text, "limit queue=gone: there is no such queue") {
+			t.Error(text)
+		}
+		if text, ok := s.do(strings.Fields("policy root 1 limit,queue=small,slots=1 limit,all,slots=8")); !ok {
+			t.Error(text)
+		}
+		if err := s.stop(); err != nil {
+			t.Error(err)
+		}
+		book, err := s.store.restore()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s = newSiteOn(t, s.store, book, cfg)
+		if logged() != 2 {
+			t.Errorf("after a restart the log says %q", log.String())
+		}
+		if text, ok := s.do(strings.Fields("policy root 2 limit,all,slots=8")); !ok {
+			t.Error(text)
+		}
+		if text, ok := s.do(strings.Fields("policy root 3 limit,queue=small,slots=1")); ok {
+			t.Errorf("back again: %s", text)
+		}
+		s.stop()
+	})
 }
 
 func TestLimits(t *testing.T) {
@@ -173,6 +242,28 @@ func TestLimits(t *testing.T) {
 		kill ada 2
 		submit ada hold token=x = 3 normal
 		submit ada hold token=x = 3 normal`)
+	play(t, "pending: a requeue counts, also one whose run has not ended yet; what a failure sends back is not asked", `
+		join a=9
+		policy root 0 limit,user=ada,pending=2
+		submit ada array=1-2
+		submit ada rerun
+		submit ada hold
+		requeue ada 1 = ! Job <1>: limit user=ada pending=2: 1 wait, and this would be 2 more
+		requeue ada 1[1] = Job <1[1]> is being requeued
+		requeue ada 1[2] = ! Job <1[2]>: limit user=ada pending=2: 2 wait, and this would be 1 more
+		requeue ada 1[1] = Job <1[1]> is being requeued
+		submit ada = limit user=ada pending=2: 2 wait, and this would be 1 more
+		report a 2#1 lost
+		show 2 = RUN a#2
+		kill ada 1[1]
+		requeue ada 1[2] = Job <1[2]> is being requeued
+		report a 1[1]#1 ended:9,TERM_OWNER
+		report a 1[2]#1 ended:9,TERM_REQUEUE_OWNER
+		show 1 = 1:EXIT 137 TERM_OWNER 2:RUN a#2
+		requeue ada 1[1] state=EXIT = Job <1[1]> is being requeued
+		report a 2#2 ended:0
+		submit ada hold
+		requeue ada 2 state=DONE = ! Job <2>: limit user=ada pending=2: 2 wait, and this would be 1 more`)
 	play(t, "wall: asked for is refused, not said is capped, for bmod, too", `
 		join a=9
 		policy root 0 limit,each-user,wall=1h
@@ -296,6 +387,42 @@ func TestAStalePlanPassesNoLimit(t *testing.T) {
 		s.store.rest()
 		if got := s.show("1") + " " + s.show("2"); got != "RUN a#1 PEND" {
 			t.Errorf("then: %s", got)
+		}
+		s.stop()
+		s.checkStored()
+	})
+}
+
+// TestAStalePlanPassesNoQueueLimit commits starts of a plan that knows nothing of the limits in the configuration.
+func TestAStalePlanPassesNoQueueLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		for _, line := range []string{"join b=1", "submit ada queue=small hold", "submit eve queue=small hold", "submit bob queue=small hold",
+			"submit ada queue=each hold", "submit ada queue=each hold", "submit eve queue=each hold", "submit ada", "join a=9"} {
+			s.do(strings.Fields(line))
+			s.store.rest()
+		}
+		s.e.Reconfigure(config()) // the planner is woken by nothing from here on but the tick
+		for i, want := range []bool{true, true, false, true, false, true} {
+			id := queue.ElementID{Job: queue.JobID(i + 1)}
+			if got := s.e.ResumeAndStart(id, "a"); got != want {
+				t.Errorf("start of job %s: %v, want %v", id, got, want)
+			}
+		}
+		s.do(strings.Fields("switch ada 7 to=small"))
+		s.store.rest()
+		if got := s.why("3"); got != "queue-limit" {
+			t.Errorf("job 3 waits for %s", got)
+		}
+		if err := s.e.CheckHoldings(); err != nil {
+			t.Error(err)
+		}
+		for _, line := range []string{"report b 7#1 ended:0", "report a 1#1 ended:0"} {
+			s.do(strings.Fields(line))
+		}
+		s.store.rest()
+		if got := s.show("3"); !strings.HasPrefix(got, "RUN") {
+			t.Errorf("job 3: %s", got)
 		}
 		s.stop()
 		s.checkStored()

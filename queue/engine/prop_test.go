@@ -40,6 +40,9 @@ var ctx = context.Background()
 
 func (w *world) start(book *queue.Book) {
 	w.e = engine.New(config(), w.store, w.fleet, book)
+	if err := w.e.LoadBudgets(ctx, w.store); err != nil {
+		w.t.Fatal(err)
+	}
 	var run context.Context
 	run, w.quit = context.WithCancel(ctx)
 	w.ended = make(chan error, 1)
@@ -235,12 +238,16 @@ func (w *world) control() {
 		return
 	}
 	verb := one(w.t, []string{"kill", "kill force", "kill done", "stop", "resume", "requeue", "requeue state=EXIT", "requeue state=DONE hold",
-		"top", "bottom", "switch to=again", "switch to=small", "mod -W=7", "mod -r", "signal sig=USR1", "signal sig=TERM", "mod -Jn"}, "verb")
+		"top", "bottom", "switch to=again", "switch to=small", "mod -W=7", "mod -r", "extend +3m", "extend +2h", "signal sig=USR1", "signal sig=TERM", "mod -Jn"}, "verb")
 	id := fmt.Sprint(one(w.t, w.acked, "job"))
 	if uniform(w.t, 5, "element") == 0 {
 		id += "[2]"
 	}
 	words := append([]string{"root", id}, strings.Fields(verb)[1:]...)
+	if strings.HasPrefix(verb, "extend") {
+		extend(w.e, words)
+		return
+	}
 	if _, err := w.e.Control(ctx, control(strings.Fields(verb)[0], words)); err != nil {
 		w.t.Fatalf("%s %s: %v", verb, id, err)
 	}
@@ -347,7 +354,10 @@ func (w *world) check() {
 	if err := w.e.CheckHoldings(); err != nil {
 		w.t.Fatal(err)
 	}
-	for _, check := range []func([]queue.Event) error{history, keptLimits} {
+	if err := w.e.CheckBudgets(w.store); err != nil {
+		w.t.Fatal(err)
+	}
+	for _, check := range []func([]queue.Event) error{history, keptLimits, keptQueues, keptBudgets} {
 		if err := check(w.store.log()); err != nil {
 			w.t.Fatal(err)
 		}

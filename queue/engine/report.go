@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -50,7 +51,7 @@ func (t *tx) settle(node nodes.ID, has []queue.AttemptState) error {
 		if first := el.Attempt.Alloc[0].Node; first != node {
 			// Another node runs it; it was UNKWN only for want of this one if that one answers.
 			if el.State == queue.Unkwn && t.e.book.Nodes[first].Alive {
-				if err := t.emit(j.ID, el.Index, "", &queue.Found{State: queue.Run}); err != nil {
+				if err := t.emit(j.ID, el.Index, "", &queue.Found{State: cmp.Or(el.Attempt.Was, queue.Run)}); err != nil {
 					return err
 				}
 			}
@@ -76,6 +77,9 @@ func (t *tx) settleElement(j *queue.Job, el *queue.Element, a queue.AttemptState
 			}
 		}
 		t.settleStop(j, el, a.State)
+		if el.Attempt.Changed != 0 { // it may have been away when that was ordered
+			t.orderLimit(j, el)
+		}
 	case el.Attempt.Began.IsZero(): // it never got the assignment, or died before acting on it
 		if el.State == queue.Unkwn {
 			if err := t.emit(j.ID, el.Index, "", &queue.Found{State: queue.Run}); err != nil {
@@ -172,8 +176,11 @@ func (e *Engine) NodeHeartbeat(node nodes.ID, h queue.Heartbeat) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, u := range h.Usage {
+	now := e.cfg().Now()
+	for i := range h.Usage {
+		u := &h.Usage[i]
 		e.book.Observe(u.ID, u.Attempt, u.Usage)
+		e.idle.observe(e, u, now)
 	}
 }
 
@@ -234,9 +241,13 @@ func (t *tx) stopped(j *queue.Job, el *queue.Element, r queue.Report) error {
 		return t.emit(j.ID, el.Index, "", &queue.Suspended{})
 	case !r.Stopped && (el.State == queue.USusp || el.State == queue.SSusp):
 		return t.emit(j.ID, el.Index, "", &queue.Resumed{})
-	case r.Stopped && el.State == queue.Unkwn:
+	case el.State == queue.Unkwn:
 		// Another of its nodes is away, or this one's return is being settled. Who runs the command knows best.
-		return t.emit(j.ID, el.Index, "", &queue.Found{State: queue.USusp})
+		state := queue.Run
+		if r.Stopped {
+			state = queue.USusp
+		}
+		return t.emit(j.ID, el.Index, "", &queue.Found{State: state})
 	}
 	return nil
 }

@@ -27,7 +27,10 @@ import (
 //	admin root hclose a
 //	reserve root -u ada -n 1 -m a -b 1:00 -e 2:00
 //	policy root 0 user=ada,running=2        from version 0; items are separated by blanks, words by commas; "dry" in front
+//	extend ada 1 +30m                       bextend; also 2h: the whole run limit
 //	reason 1                                why it waits, in words
+//	states                                  of all elements: "1:RUN 2[1]:PEND"
+//	budget ada lab                          what bbudget tells a user: "lab 1.00 spent 0.50 reserved 0.50 left of 2"; root sees all
 //	sleep 1h
 //	show 1 | why 1 | hub | jobs | events 1
 //	charged 1                               what its attempts were charged: "2: 60 slot-s 30 fGPU-s"
@@ -90,6 +93,9 @@ func newSite(t *testing.T) *site { return newSiteOn(t, newMemory(), queue.NewBoo
 func newSiteOn(t *testing.T, store *memory, book *queue.Book, cfg engine.Config) *site {
 	s := &site{t: t, store: store, hub: &hub{away: map[nodes.ID]bool{}}, ended: make(chan error, 1)}
 	s.e = engine.New(cfg, s.store, s.hub, book)
+	if err := s.e.LoadBudgets(context.Background(), s.store); err != nil {
+		t.Fatal(err)
+	}
 	var ctx context.Context
 	ctx, s.quit = context.WithCancel(context.Background())
 	go func() { s.ended <- s.e.Run(ctx) }()
@@ -161,8 +167,14 @@ func (s *site) do(words []string) (string, bool) {
 		return s.reserve(args)
 	case "policy":
 		return s.policy(args)
+	case "extend":
+		return extend(s.e, args)
 	case "reason":
 		return s.reason(args[0]), true
+	case "states":
+		return s.states(), true
+	case "budget":
+		return s.budget(args)
 	case "sleep":
 		d, _ := time.ParseDuration(args[0])
 		time.Sleep(d)
@@ -536,6 +548,7 @@ func (s *site) restart() (string, bool) {
 	if err != nil {
 		return err.Error(), false
 	}
+	s.store.term++
 	again := newSiteOn(s.t, s.store, book, config())
 	s.e, s.hub, s.ended, s.quit = again.e, again.hub, again.ended, again.quit
 	return "", true

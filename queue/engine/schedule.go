@@ -20,9 +20,9 @@ type Scheduling struct {
 	// Predict estimates run times from what users have run lately, for orders that use them and for forecasts.
 	Predict bool
 	// HalfLife is that of usage in fair share; 0 means a week. GPUWeight is how many slots a fGPU counts as; 0
-	// means what the nodes have.
-	HalfLife  time.Duration
-	GPUWeight float64
+	// means what the nodes have. MemoryWeight is how many slots a GiB of a host's memory counts as.
+	HalfLife                time.Duration
+	GPUWeight, MemoryWeight float64
 	// MaxForecasts bounds the starts that are worked out ahead; 0 means 10,000.
 	MaxForecasts int
 }
@@ -69,6 +69,11 @@ func newChanges() changes {
 	return changes{jobs: map[queue.JobID]struct{}{}, elements: map[queue.ElementID]struct{}{}, nodes: map[nodes.ID]struct{}{}}
 }
 
+// empty says that the planner's view of jobs and nodes stays as it is.
+func (c *changes) empty() bool {
+	return len(c.jobs) == 0 && len(c.elements) == 0 && len(c.nodes) == 0 && !c.all
+}
+
 // schedule is the planner and what feeds it. mu is taken after Engine.mu, never before.
 type schedule struct {
 	e  *Engine
@@ -89,11 +94,16 @@ type schedule struct {
 	windowed time.Time // until when the windows of reservations are known
 	byUser   bool      // some node has a GPU that only one user's slices share: the planner is told whose a slice would be
 
+	budgets *accounting.Budgets // as of the last plan
+	over    []string            // accounts whose soft budgets are spent
+
 	usage     *accounting.Usage
 	tree      *accounting.Tree // nil until the order asks who deserves to be served
 	predictor *backfill.Predictor
 	mix       *placement.Mix
 	supplied  uint64 // the planner's inventory that the mix knows
+
+	fragments fragmentation
 
 	forecast forecasts
 }
@@ -198,6 +208,7 @@ func (s *schedule) Plan() *backfill.Plan {
 	for _, st := range plan.Starts {
 		s.running[st.ID] = begun{unconfirmed, st.Ends}
 	}
+	s.fragments.changed = s.fragments.changed || len(plan.Starts) > 0
 	return plan
 }
 
@@ -234,28 +245,31 @@ func (s *schedule) ensureUsage() {
 
 // treeAt counts what everybody has used and holds. The caller holds Engine.mu for reading and mu.
 func (s *schedule) treeAt(now time.Time) *accounting.Tree {
-	tree := s.usage.Tree(s.e.held.policy, now, s.gpuWeight())
+	tree := s.usage.Tree(s.e.held.policy, now, s.weights())
 	for _, held := range s.e.liveElements() {
 		j, a := held.job, held.element.Attempt
 		account := a.Account
 		if account == "" { // an older version started it
 			account = s.e.accountOf(j)
 		}
-		tree.Hold(accounting.Leaf{Account: account, User: j.Owner.User}, attemptSlots(a), fgpuOf(a.Alloc), a.Dispatched)
+		tree.Hold(accounting.Leaf{Account: account, User: j.Owner.User}, accounting.HoldingOf(a.Alloc), a.Dispatched)
 	}
 	return tree
 }
 
-// gpuWeight is how many slots a fGPU counts as.
-func (s *schedule) gpuWeight() float64 {
-	if w := s.e.cfg().Scheduling.GPUWeight; w != 0 {
+// weights say what counts in fair share beside slots.
+func (s *schedule) weights() accounting.Weights {
+	c := &s.e.cfg().Scheduling
+	w := accounting.Weights{GPU: c.GPUWeight, Memory: c.MemoryWeight}
+	if w.GPU != 0 {
 		return w
 	}
 	all := make([]*nodes.Node, 0, len(s.e.book.Nodes))
 	for _, n := range s.e.book.Nodes {
 		all = append(all, n)
 	}
-	return accounting.GPUWeight(all)
+	w.GPU = accounting.GPUWeight(all)
+	return w
 }
 
 // claimant is whom fair share serves with j: its user, where there are accounts in the one that is charged.
@@ -286,11 +300,4 @@ func (s *schedule) factors() func(backfill.Claimant) float64 {
 		known[who] = s.factor(who)
 	}
 	return func(who backfill.Claimant) float64 { return known[who] }
-}
-
-func fgpuOf(alloc []nodes.Allocation) (sum nodes.Amount) {
-	for i := range alloc {
-		sum += alloc[i].FGPU()
-	}
-	return sum
 }

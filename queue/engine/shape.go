@@ -96,7 +96,15 @@ func (c *Config) checkQueue(s *queue.Spec, q *Queue, sh *queue.Shape) error {
 	case !q.Unfenced && c.isFraction(sh.Host.GPU) && (q.Container == "never" || s.Image == "" && q.Image == "" && c.DefaultImage == ""):
 		return refuse("%s: Queue gives fractions of GPUs to jobs in containers only: name an image (-image), or ask for whole GPUs (-gpu num=1)", q.Name)
 	}
-	if s.Image != "" {
+	if s.Writable {
+		switch {
+		case q.OverlaySize == 0:
+			return refuse("%s: Queue gives no writable images (-writable)", q.Name)
+		case s.Image == "" && q.Image == "" && c.DefaultImage == "":
+			return refuse("-writable: The job has no image to change: name one (-image)")
+		}
+	}
+	if s.Image != "" && s.ImageID == 0 {
 		if _, err := c.imageFile(s.Image); err != nil {
 			return err
 		}
@@ -134,6 +142,9 @@ func (c *Config) image(s *queue.Spec, q *Queue) (string, error) {
 		return "", nil
 	}
 	for _, name := range []string{s.Image, queueImage(q), c.DefaultImage} {
+		if name == s.Image && s.ImageID != 0 {
+			return "", nil // of the catalogue: the node has the file under its digest
+		}
 		if name != "" {
 			return c.imageFile(name)
 		}

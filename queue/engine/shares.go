@@ -39,7 +39,7 @@ func (e *Engine) Shares(_ context.Context, compare []string) (accounting.Shares,
 	now := e.cfg().Now()
 	tree := s.treeAt(now)
 	for _, c := range s.feed.charges { // what has ended and the planner was not told of yet
-		tree.Commit(accounting.Leaf{Account: c.Account, User: c.User}, c.Slots, c.FGPU, c.Ended.Sub(c.Began))
+		tree.Commit(accounting.Leaf{Account: c.Account, User: c.User}, accounting.Holding{Slots: c.Slots, FGPU: c.FGPU, Memory: c.Memory}, c.Ended.Sub(c.Began))
 	}
 	e.book.Each(func(j *queue.Job) bool { // who waits has a place
 		if j.Live()+j.Ended() < len(j.Elements) {
@@ -47,7 +47,7 @@ func (e *Engine) Shares(_ context.Context, compare []string) (accounting.Shares,
 		}
 		return true
 	})
-	out := accounting.Shares{At: now, HalfLife: s.usage.HalfLife(), GPUWeight: s.gpuWeight(), Flat: e.held.policy.Flat(),
+	out := accounting.Shares{At: now, HalfLife: s.usage.HalfLife(), Weights: s.weights(), Flat: e.held.policy.Flat(),
 		Ordered: backfill.Fair(e.cfg().Scheduling.Policy.Order)}
 	if len(leaves) == 2 {
 		out.Why = tree.Explain(leaves[0], leaves[1])

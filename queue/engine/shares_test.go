@@ -161,3 +161,40 @@ func TestAUserRemovedWithJobsRunningGoesOn(t *testing.T) {
 		}
 	})
 }
+
+// By hand: ada holds 2 slots for an hour; bob holds 1 slot and 8 GiB, which count as 2 more slots. What has ended and what runs
+// count alike, also after a restart of the planner's view.
+func TestMemoryCountsInTheTree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := config()
+		cfg.Scheduling.Policy = backfill.Policy{Order: backfill.Weighted{FairShare: 1}, Protected: 1}
+		cfg.Scheduling.MemoryWeight = 0.25
+		s := newSiteOn(t, newMemory(), queue.NewBook(), cfg)
+		for _, line := range []string{"join a=8", "submit ada slots=2 limit=9h", "submit bob mem=8 limit=9h", "sleep 1h"} {
+			if got, ok := s.do(strings.Fields(line)); !ok {
+				t.Fatalf("%s: %s", line, got)
+			}
+			s.store.rest()
+		}
+		check := func(when string) {
+			t.Helper()
+			tree, shares := s.tree("ada", "bob")
+			if ada, bob := tree["/ada"], tree["/bob"]; math.Abs(ada.Used-7200) > 1 || math.Abs(bob.Used-10800) > 1 || math.Abs(bob.Raw.GiBSeconds-8*3600) > 1 {
+				t.Errorf("%s: ada %+v, bob %+v", when, ada, bob)
+			}
+			if want := "bob: 3 slot-hours = 1 of slots + 0 of GPUs (1 fGPU as 1 slots) + 2 of memory (1 GiB as 0.25 slots)"; len(shares.Why) != 4 || shares.Why[2] != want {
+				t.Errorf("%s: %q", when, shares.Why)
+			}
+			if shares.Weights != (accounting.Weights{GPU: 1, Memory: 0.25}) {
+				t.Errorf("%s: weights %+v", when, shares.Weights)
+			}
+		}
+		check("both run")
+		s.do([]string{"report", "a", "2#1", "ended:0"})
+		s.do([]string{"report", "a", "1#1", "ended:0"})
+		s.store.rest()
+		check("both have ended")
+		s.stop()
+		s.checkStored()
+	})
+}

@@ -27,6 +27,12 @@ func (e *Engine) Submit(ctx context.Context, sub queue.Submission) (queue.Accept
 	if spec.Array != nil && spec.Array.Last() > e.cfg().MaxArray {
 		return acc, refuse("Job array index too large")
 	}
+	if err := e.chooseImage(&spec, sub.Owner); err != nil {
+		return acc, err
+	}
+	if err := e.mayHaveApps(&spec, q); err != nil {
+		return acc, err
+	}
 	shape, err := e.cfg().shape(&spec, q)
 	if err != nil {
 		return acc, err
@@ -43,6 +49,9 @@ func (e *Engine) Submit(ctx context.Context, sub queue.Submission) (queue.Accept
 			return refuse("%s: Queue is closed", q.Name)
 		}
 		final := spec
+		if err := t.mayUseImage(&final, &shape); err != nil {
+			return err
+		}
 		if err := t.mayUseReservation(&final, sub.Owner); err != nil {
 			return err
 		}
@@ -59,6 +68,9 @@ func (e *Engine) Submit(ctx context.Context, sub queue.Submission) (queue.Accept
 		}
 		would := &queue.Job{Spec: &final, Owner: sub.Owner, Submitted: t.now, Queue: q.Name, Plan: shape}
 		if err := t.maySubmit(would, elementsOf(&final)); err != nil {
+			return err
+		}
+		if err := t.mayAfford(would); err != nil {
 			return err
 		}
 		id := t.e.book.LastJob + 1

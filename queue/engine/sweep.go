@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -35,7 +36,9 @@ func (e *Engine) sweep(ctx context.Context) error {
 	var forget []queue.JobID
 	var end, abandon []queue.ElementID
 	var expired []string
+	imagesToo := false
 	e.View(func(v queue.View) {
+		imagesToo = v.Book().Images.Removed() || v.Book().Images.Requested()
 		now := e.cfg().Now()
 		expired = e.expiredReservations(now)
 		awaited := e.awaited()
@@ -56,10 +59,13 @@ func (e *Engine) sweep(ctx context.Context) error {
 			return true
 		})
 	})
-	if len(forget) == 0 && len(end) == 0 && len(abandon) == 0 && len(expired) == 0 {
+	if len(forget) == 0 && len(end) == 0 && len(abandon) == 0 && len(expired) == 0 && !imagesToo {
 		return nil
 	}
 	return e.write(ctx, func(t *tx) error {
+		if err := errors.Join(t.sweepImages(), t.sweepCommits()); err != nil {
+			return err
+		}
 		if err := t.expireReservations(expired); err != nil {
 			return err
 		}

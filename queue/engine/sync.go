@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"fairslice/accounting"
 	"fairslice/backfill"
 	"fairslice/backfill/placement"
 	"fairslice/nodes"
@@ -16,6 +17,7 @@ import (
 // sync tells the planner what has changed. The caller holds Engine.mu for reading and mu.
 func (s *schedule) sync(now time.Time) {
 	cfg := s.e.cfg()
+	s.settle(now)
 	for i := range s.feed.runs {
 		r := &s.feed.runs[i]
 		s.predictor.Observe(r.User, &r.Shape, r.Ran)
@@ -33,6 +35,8 @@ func (s *schedule) sync(now time.Time) {
 		s.mix.Supply(slices.Collect(maps.Values(s.e.book.Nodes)))
 	}
 	s.share(now)
+	s.allow()
+	s.fragments.changed = s.fragments.changed || !s.feed.empty()
 	s.feed = newChanges()
 }
 
@@ -70,7 +74,7 @@ func (s *schedule) renew(cfg *Config, now time.Time) {
 	p.Share = s.factor
 	p.Started = func(who backfill.Claimant, sh *queue.Shape, alloc []nodes.Allocation) {
 		if s.tree != nil {
-			s.tree.Commit(leafOf(who), slotsOf(alloc), fgpuOf(alloc), sh.RunLimit)
+			s.tree.Commit(leafOf(who), accounting.HoldingOf(alloc), sh.RunLimit)
 		}
 	}
 	s.planner = p
@@ -253,9 +257,11 @@ func (s *schedule) shapeOf(j *queue.Job) *queue.Shape {
 }
 
 // planOf is j.Plan as the planner is to see it: with the user, where it asks for parts of GPUs and the cluster has some that
-// only one user's slices share. Elsewhere equal jobs of different users stay one class.
+// only one user's slices share. Elsewhere equal jobs of different users stay one class. What an overspent account has waiting
+// comes last.
 func (s *schedule) planOf(j *queue.Job) queue.Shape {
 	shape := j.Plan
+	shape.Priority = s.priorityOf(j)
 	if s.byUser && shape.Host.GPU.Part() {
 		shape.Host.GPU.User = j.Owner.User
 	}
@@ -282,5 +288,5 @@ func (s *schedule) limitsOf(j *queue.Job) []*backfill.Limit {
 	if a := j.Spec.Array; a != nil {
 		add(fmt.Sprint("array ", j.ID), a.Limit, backfill.OfElements)
 	}
-	return append(out, s.policyLimits(j)...)
+	return slices.Concat(out, s.policyLimits(j), s.budgetLimits(j))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"fairslice/accounting"
 	"fairslice/queue"
 )
 
@@ -11,7 +12,15 @@ import (
 type view struct {
 	e   *Engine
 	now time.Time
-	lim *limits
+
+	budgets *accounting.Budgets // nil until somebody asks
+}
+
+func (v *view) states() *accounting.Budgets {
+	if v.budgets == nil {
+		v.budgets = v.e.budgetsAt(v.now)
+	}
+	return v.budgets
 }
 
 // View calls fn with the book locked for reading: nothing of it may be kept or changed, and fn must be short.
@@ -28,15 +37,14 @@ func (v *view) Why(j *queue.Job, el *queue.Element) ([]queue.Reason, time.Time) 
 	if !el.State.Pending() {
 		return nil, time.Time{}
 	}
-	if v.lim == nil {
-		v.lim = v.e.newLimits()
-	}
 	out := v.e.blockers(j, el, v.now)
 	reserved, opens, blocked := v.e.reservationBlocks(j, v.now)
 	if blocked {
 		out = append(out, reserved)
 	}
-	out = append(out, v.lim.reasons(j)...)
+	out = append(out, v.e.queueReasons(j, j.Plan.Slots)...)
+	out = append(out, v.e.held.reasons(j)...)
+	out = append(out, v.e.budgetReasons(j, v.now, v.states)...)
 	if len(out) > 0 {
 		var expected time.Time
 		switch {

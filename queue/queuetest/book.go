@@ -28,6 +28,13 @@ func Describe(b *queue.Book) string {
 		line("reservation %s", text(b.Reservations[id]))
 	}
 	line("policy %s", text(b.Policy))
+	for _, i := range b.Images.All() {
+		line("image %s", text(i))
+	}
+	for _, c := range b.Images.Commits("") {
+		line("commit request %s", text(c))
+	}
+	line("next image %d, next commit request %d", b.Images.NextID(), b.Images.NextCommit())
 	listed := 0
 	b.Each(func(j *queue.Job) bool {
 		listed++

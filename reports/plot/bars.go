@@ -70,7 +70,7 @@ func short(s string) string {
 const maxBars = 40
 
 // drawn are the columns of reports that are worth a drawing, the most telling first.
-var drawn = []string{"fgpu_hours_unused", "slot_hours_unused", "wait_p95_s", "wait_p50_s", "sm_percent", "fgpu_percent", "cpu_percent", "slot_percent", "fgpu_hours", "slot_hours"}
+var drawn = []string{"fgpu_hours_unused", "slot_hours_unused", "wait_p95_s", "wait_p50_s", "sm_percent", "given_percent", "lost_percent", "fgpu_percent", "cpu_percent", "slot_percent", "fgpu_hours", "slot_hours"}
 
 // Report draws the two most telling columns of a report, a bar for each row that has a value. There is always a drawing,
 // be it empty.

@@ -22,11 +22,11 @@ import (
 
 func main() {
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: bench [-only scheduler|cluster|fence] [DIR]\nDIR (default: out) is where the programs are, and where plots go.")
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: bench [-only scheduler|cluster|fence|proxy] [DIR]\nDIR (default: out) is where the programs are, and where plots go.")
 	}
 	only := flag.String("only", "", "")
 	flag.Parse()
-	if known := slices.Contains([]string{"", "scheduler", "cluster", "fence"}, *only); !known || flag.NArg() > 1 {
+	if known := slices.Contains([]string{"", "scheduler", "cluster", "fence", "proxy"}, *only); !known || flag.NArg() > 1 {
 		flag.Usage()
 		os.Exit(2)
 	}
@@ -51,6 +51,11 @@ func run(ctx context.Context, only, dir string) error {
 	}
 	if only == "" || only == "fence" {
 		if err := benchFence(ctx, os.Stdout, dir); err != nil {
+			return err
+		}
+	}
+	if only == "" || only == "proxy" {
+		if err := benchProxy(ctx, dir); err != nil {
 			return err
 		}
 	}
@@ -101,8 +106,8 @@ func benchCluster(ctx context.Context, bin string) error {
 }
 
 // start runs a cluster of 4 nodes and waits until it takes jobs.
-func (b *bench) start() error {
-	b.daemon = exec.CommandContext(b.ctx, filepath.Join(b.bin, "batchd"), "dev", "--state", b.state, "--nodes", "4", "--slots", "4")
+func (b *bench) start(more ...string) error {
+	b.daemon = exec.CommandContext(b.ctx, filepath.Join(b.bin, "batchd"), append([]string{"dev", "--state", b.state, "--nodes", "4", "--slots", "4"}, more...)...)
 	b.daemon.Cancel = func() error { return b.daemon.Process.Signal(syscall.SIGTERM) }
 	out, err := b.daemon.StdoutPipe()
 	if err != nil {

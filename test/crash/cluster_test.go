@@ -30,6 +30,9 @@ func TestMain(m *testing.M) {
 }
 
 func runTests(m *testing.M) int {
+	if url := os.Getenv(rollUpURL); url != "" {
+		return rollUpForever(url)
+	}
 	if bin = os.Getenv("FAIRSLICE_CRASH_BIN"); bin != "" {
 		return m.Run()
 	}
@@ -81,8 +84,8 @@ type cluster struct {
 
 const nodeCount = 2
 
-// newCluster starts a cluster whose every trace is gone after the test, however that ends.
-func newCluster(t *testing.T) *cluster {
+// newCluster starts a cluster whose every trace is gone after the test, however that ends. options are more of batchd dev.
+func newCluster(t *testing.T, options ...string) *cluster {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "crash") // short, for the socket addresses, and open to PostgreSQL's user
 	if err != nil {
@@ -95,8 +98,8 @@ func newCluster(t *testing.T) *cluster {
 	if err := os.Mkdir(c.work, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	c.args = []string{"dev", "--state", c.dir, "--nodes", strconv.Itoa(nodeCount), "--slots", "4", "--mem", "4GiB", "--sim-gpus", "1x8GiB",
-		"--fgpu-per-gpu", "2", "--terminate-interval", "1s"}
+	c.args = append([]string{"dev", "--state", c.dir, "--nodes", strconv.Itoa(nodeCount), "--slots", "4", "--mem", "4GiB", "--sim-gpus", "1x8GiB",
+		"--fgpu-per-gpu", "2", "--terminate-interval", "1s"}, options...)
 	if c.log, err = os.Create(filepath.Join(dir, "log")); err != nil {
 		t.Fatal(err)
 	}

@@ -37,6 +37,8 @@ const (
 	NodesConnectProcedure = "/fairslice.v1.Nodes/Connect"
 	// NodesPipeProcedure is the fully-qualified name of the Nodes's Pipe RPC.
 	NodesPipeProcedure = "/fairslice.v1.Nodes/Pipe"
+	// NodesImageProcedure is the fully-qualified name of the Nodes's Image RPC.
+	NodesImageProcedure = "/fairslice.v1.Nodes/Image"
 )
 
 // NodesClient is a client for the fairslice.v1.Nodes service.
@@ -45,6 +47,8 @@ type NodesClient interface {
 	Connect(context.Context) *connect.BidiStreamForClient[pb.NodeUp, pb.NodeDown]
 	// Pipe carries the bytes of one session or one look at an output file. The node opens it when told to by open_pipe.
 	Pipe(context.Context) *connect.BidiStreamForClient[pb.PipeUp, pb.PipeDown]
+	// Image sends the file of an image that some job needs.
+	Image(context.Context, *connect.Request[pb.ImageRequest]) (*connect.ServerStreamForClient[pb.ImageChunk], error)
 }
 
 // NewNodesClient constructs a client for the fairslice.v1.Nodes service. By default, it uses the
@@ -70,6 +74,12 @@ func NewNodesClient(httpClient connect.HTTPClient, baseURL string, opts ...conne
 			connect.WithSchema(nodesMethods.ByName("Pipe")),
 			connect.WithClientOptions(opts...),
 		),
+		image: connect.NewClient[pb.ImageRequest, pb.ImageChunk](
+			httpClient,
+			baseURL+NodesImageProcedure,
+			connect.WithSchema(nodesMethods.ByName("Image")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -77,6 +87,7 @@ func NewNodesClient(httpClient connect.HTTPClient, baseURL string, opts ...conne
 type nodesClient struct {
 	connect *connect.Client[pb.NodeUp, pb.NodeDown]
 	pipe    *connect.Client[pb.PipeUp, pb.PipeDown]
+	image   *connect.Client[pb.ImageRequest, pb.ImageChunk]
 }
 
 // Connect calls fairslice.v1.Nodes.Connect.
@@ -89,12 +100,19 @@ func (c *nodesClient) Pipe(ctx context.Context) *connect.BidiStreamForClient[pb.
 	return c.pipe.CallBidiStream(ctx)
 }
 
+// Image calls fairslice.v1.Nodes.Image.
+func (c *nodesClient) Image(ctx context.Context, req *connect.Request[pb.ImageRequest]) (*connect.ServerStreamForClient[pb.ImageChunk], error) {
+	return c.image.CallServerStream(ctx, req)
+}
+
 // NodesHandler is an implementation of the fairslice.v1.Nodes service.
 type NodesHandler interface {
 	// Connect is the node's one stream. The first message up is hello, the first down is welcome.
 	Connect(context.Context, *connect.BidiStream[pb.NodeUp, pb.NodeDown]) error
 	// Pipe carries the bytes of one session or one look at an output file. The node opens it when told to by open_pipe.
 	Pipe(context.Context, *connect.BidiStream[pb.PipeUp, pb.PipeDown]) error
+	// Image sends the file of an image that some job needs.
+	Image(context.Context, *connect.Request[pb.ImageRequest], *connect.ServerStream[pb.ImageChunk]) error
 }
 
 // NewNodesHandler builds an HTTP handler from the service implementation. It returns the path on
@@ -116,12 +134,20 @@ func NewNodesHandler(svc NodesHandler, opts ...connect.HandlerOption) (string, h
 		connect.WithSchema(nodesMethods.ByName("Pipe")),
 		connect.WithHandlerOptions(opts...),
 	)
+	nodesImageHandler := connect.NewServerStreamHandler(
+		NodesImageProcedure,
+		svc.Image,
+		connect.WithSchema(nodesMethods.ByName("Image")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/fairslice.v1.Nodes/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case NodesConnectProcedure:
 			nodesConnectHandler.ServeHTTP(w, r)
 		case NodesPipeProcedure:
 			nodesPipeHandler.ServeHTTP(w, r)
+		case NodesImageProcedure:
+			nodesImageHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -137,4 +163,8 @@ func (UnimplementedNodesHandler) Connect(context.Context, *connect.BidiStream[pb
 
 func (UnimplementedNodesHandler) Pipe(context.Context, *connect.BidiStream[pb.PipeUp, pb.PipeDown]) error {
 	return connect.NewError(connect.CodeUnimplemented, errors.New("fairslice.v1.Nodes.Pipe is not implemented"))
+}
+
+func (UnimplementedNodesHandler) Image(context.Context, *connect.Request[pb.ImageRequest], *connect.ServerStream[pb.ImageChunk]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("fairslice.v1.Nodes.Image is not implemented"))
 }

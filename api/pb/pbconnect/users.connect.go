@@ -43,6 +43,12 @@ const (
 	UsersWatchProcedure = "/fairslice.v1.Users/Watch"
 	// UsersAttachProcedure is the fully-qualified name of the Users's Attach RPC.
 	UsersAttachProcedure = "/fairslice.v1.Users/Attach"
+	// UsersExecProcedure is the fully-qualified name of the Users's Exec RPC.
+	UsersExecProcedure = "/fairslice.v1.Users/Exec"
+	// UsersAppsProcedure is the fully-qualified name of the Users's Apps RPC.
+	UsersAppsProcedure = "/fairslice.v1.Users/Apps"
+	// UsersExtendProcedure is the fully-qualified name of the Users's Extend RPC.
+	UsersExtendProcedure = "/fairslice.v1.Users/Extend"
 	// UsersPeekProcedure is the fully-qualified name of the Users's Peek RPC.
 	UsersPeekProcedure = "/fairslice.v1.Users/Peek"
 	// UsersHistoryProcedure is the fully-qualified name of the Users's History RPC.
@@ -53,6 +59,8 @@ const (
 	UsersHostsProcedure = "/fairslice.v1.Users/Hosts"
 	// UsersClusterProcedure is the fully-qualified name of the Users's Cluster RPC.
 	UsersClusterProcedure = "/fairslice.v1.Users/Cluster"
+	// UsersLoginProcedure is the fully-qualified name of the Users's Login RPC.
+	UsersLoginProcedure = "/fairslice.v1.Users/Login"
 	// UsersWhyProcedure is the fully-qualified name of the Users's Why RPC.
 	UsersWhyProcedure = "/fairslice.v1.Users/Why"
 	// UsersAdminProcedure is the fully-qualified name of the Users's Admin RPC.
@@ -69,10 +77,18 @@ const (
 	UsersPolicyLogProcedure = "/fairslice.v1.Users/PolicyLog"
 	// UsersSharesProcedure is the fully-qualified name of the Users's Shares RPC.
 	UsersSharesProcedure = "/fairslice.v1.Users/Shares"
+	// UsersBudgetsProcedure is the fully-qualified name of the Users's Budgets RPC.
+	UsersBudgetsProcedure = "/fairslice.v1.Users/Budgets"
 	// UsersReportProcedure is the fully-qualified name of the Users's Report RPC.
 	UsersReportProcedure = "/fairslice.v1.Users/Report"
 	// UsersFinishedProcedure is the fully-qualified name of the Users's Finished RPC.
 	UsersFinishedProcedure = "/fairslice.v1.Users/Finished"
+	// UsersExportProcedure is the fully-qualified name of the Users's Export RPC.
+	UsersExportProcedure = "/fairslice.v1.Users/Export"
+	// UsersPurgeProcedure is the fully-qualified name of the Users's Purge RPC.
+	UsersPurgeProcedure = "/fairslice.v1.Users/Purge"
+	// UsersRestoreProcedure is the fully-qualified name of the Users's Restore RPC.
+	UsersRestoreProcedure = "/fairslice.v1.Users/Restore"
 )
 
 // UsersClient is a client for the fairslice.v1.Users service.
@@ -87,6 +103,12 @@ type UsersClient interface {
 	Watch(context.Context, *connect.Request[pb.WatchRequest]) (*connect.ServerStreamForClient[pb.WatchResponse], error)
 	// Attach ties the caller to the streams of a session.
 	Attach(context.Context) *connect.BidiStreamForClient[pb.AttachRequest, pb.AttachResponse]
+	// Exec runs a program beside a running job, or copies files in or out, as its owner. Only the owner may.
+	Exec(context.Context) *connect.BidiStreamForClient[pb.ExecRequest, pb.ExecResponse]
+	// Apps lists the apps of a running job, or starts one of them and says where it is. Only the owner may.
+	Apps(context.Context, *connect.Request[pb.AppsRequest]) (*connect.Response[pb.AppsResponse], error)
+	// Extend lets a running job run longer, where no promised start would move by it.
+	Extend(context.Context, *connect.Request[pb.ExtendRequest]) (*connect.Response[pb.ExtendResponse], error)
 	// Peek reads the output of a running job, as its owner.
 	Peek(context.Context, *connect.Request[pb.PeekRequest]) (*connect.ServerStreamForClient[pb.PeekResponse], error)
 	// History gives the events of jobs.
@@ -94,6 +116,8 @@ type UsersClient interface {
 	Queues(context.Context, *connect.Request[pb.QueuesRequest]) (*connect.Response[pb.QueuesResponse], error)
 	Hosts(context.Context, *connect.Request[pb.HostsRequest]) (*connect.Response[pb.HostsResponse], error)
 	Cluster(context.Context, *connect.Request[pb.ClusterRequest]) (*connect.Response[pb.ClusterResponse], error)
+	// Login makes a link that logs whoever opens it in to the web page as the caller: once, and soon.
+	Login(context.Context, *connect.Request[pb.LoginRequest]) (*connect.Response[pb.LoginResponse], error)
 	// Why explains why jobs wait.
 	Why(context.Context, *connect.Request[pb.WhyRequest]) (*connect.Response[pb.WhyResponse], error)
 	// Admin changes hosts and queues, and deletes reservations. Administrators only.
@@ -109,10 +133,18 @@ type UsersClient interface {
 	PolicyLog(context.Context, *connect.Request[pb.PolicyLogRequest]) (*connect.Response[pb.PolicyLogResponse], error)
 	// Shares gives the tree of accounts and users with what all have used, and why one stands before another.
 	Shares(context.Context, *connect.Request[pb.SharesRequest]) (*connect.Response[pb.SharesResponse], error)
+	// Budgets gives what the budgets of accounts have spent and left. Administrators see all, others those over their accounts.
+	Budgets(context.Context, *connect.Request[pb.BudgetsRequest]) (*connect.Response[pb.BudgetsResponse], error)
 	// Report makes a table of what was used over a period. Administrators see all jobs, others their own.
 	Report(context.Context, *connect.Request[pb.ReportRequest]) (*connect.Response[pb.ReportResponse], error)
 	// Finished gives jobs that are over, of any age: a summary, and where asked each of them, in the order of their ends.
 	Finished(context.Context, *connect.Request[pb.FinishedRequest]) (*connect.ServerStreamForClient[pb.FinishedResponse], error)
+	// Export gives an archive of jobs that finished before a date, as a file in parts. Administrators only, as the next two.
+	Export(context.Context, *connect.Request[pb.ExportRequest]) (*connect.ServerStreamForClient[pb.ExportResponse], error)
+	// Purge deletes from the database exactly what an archive has. Asked again, it says that it has been done.
+	Purge(context.Context, *connect.Request[pb.PurgeRequest]) (*connect.Response[pb.ArchiveResponse], error)
+	// Restore brings back what an archive has: the sum first, then the file in parts. Asked again, it says that it has been done.
+	Restore(context.Context) *connect.ClientStreamForClient[pb.RestoreRequest, pb.ArchiveResponse]
 }
 
 // NewUsersClient constructs a client for the fairslice.v1.Users service. By default, it uses the
@@ -156,6 +188,24 @@ func NewUsersClient(httpClient connect.HTTPClient, baseURL string, opts ...conne
 			connect.WithSchema(usersMethods.ByName("Attach")),
 			connect.WithClientOptions(opts...),
 		),
+		exec: connect.NewClient[pb.ExecRequest, pb.ExecResponse](
+			httpClient,
+			baseURL+UsersExecProcedure,
+			connect.WithSchema(usersMethods.ByName("Exec")),
+			connect.WithClientOptions(opts...),
+		),
+		apps: connect.NewClient[pb.AppsRequest, pb.AppsResponse](
+			httpClient,
+			baseURL+UsersAppsProcedure,
+			connect.WithSchema(usersMethods.ByName("Apps")),
+			connect.WithClientOptions(opts...),
+		),
+		extend: connect.NewClient[pb.ExtendRequest, pb.ExtendResponse](
+			httpClient,
+			baseURL+UsersExtendProcedure,
+			connect.WithSchema(usersMethods.ByName("Extend")),
+			connect.WithClientOptions(opts...),
+		),
 		peek: connect.NewClient[pb.PeekRequest, pb.PeekResponse](
 			httpClient,
 			baseURL+UsersPeekProcedure,
@@ -184,6 +234,12 @@ func NewUsersClient(httpClient connect.HTTPClient, baseURL string, opts ...conne
 			httpClient,
 			baseURL+UsersClusterProcedure,
 			connect.WithSchema(usersMethods.ByName("Cluster")),
+			connect.WithClientOptions(opts...),
+		),
+		login: connect.NewClient[pb.LoginRequest, pb.LoginResponse](
+			httpClient,
+			baseURL+UsersLoginProcedure,
+			connect.WithSchema(usersMethods.ByName("Login")),
 			connect.WithClientOptions(opts...),
 		),
 		why: connect.NewClient[pb.WhyRequest, pb.WhyResponse](
@@ -234,6 +290,12 @@ func NewUsersClient(httpClient connect.HTTPClient, baseURL string, opts ...conne
 			connect.WithSchema(usersMethods.ByName("Shares")),
 			connect.WithClientOptions(opts...),
 		),
+		budgets: connect.NewClient[pb.BudgetsRequest, pb.BudgetsResponse](
+			httpClient,
+			baseURL+UsersBudgetsProcedure,
+			connect.WithSchema(usersMethods.ByName("Budgets")),
+			connect.WithClientOptions(opts...),
+		),
 		report: connect.NewClient[pb.ReportRequest, pb.ReportResponse](
 			httpClient,
 			baseURL+UsersReportProcedure,
@@ -246,6 +308,24 @@ func NewUsersClient(httpClient connect.HTTPClient, baseURL string, opts ...conne
 			connect.WithSchema(usersMethods.ByName("Finished")),
 			connect.WithClientOptions(opts...),
 		),
+		export: connect.NewClient[pb.ExportRequest, pb.ExportResponse](
+			httpClient,
+			baseURL+UsersExportProcedure,
+			connect.WithSchema(usersMethods.ByName("Export")),
+			connect.WithClientOptions(opts...),
+		),
+		purge: connect.NewClient[pb.PurgeRequest, pb.ArchiveResponse](
+			httpClient,
+			baseURL+UsersPurgeProcedure,
+			connect.WithSchema(usersMethods.ByName("Purge")),
+			connect.WithClientOptions(opts...),
+		),
+		restore: connect.NewClient[pb.RestoreRequest, pb.ArchiveResponse](
+			httpClient,
+			baseURL+UsersRestoreProcedure,
+			connect.WithSchema(usersMethods.ByName("Restore")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -256,11 +336,15 @@ type usersClient struct {
 	control        *connect.Client[pb.ControlRequest, pb.ControlResponse]
 	watch          *connect.Client[pb.WatchRequest, pb.WatchResponse]
 	attach         *connect.Client[pb.AttachRequest, pb.AttachResponse]
+	exec           *connect.Client[pb.ExecRequest, pb.ExecResponse]
+	apps           *connect.Client[pb.AppsRequest, pb.AppsResponse]
+	extend         *connect.Client[pb.ExtendRequest, pb.ExtendResponse]
 	peek           *connect.Client[pb.PeekRequest, pb.PeekResponse]
 	history        *connect.Client[pb.HistoryRequest, pb.HistoryResponse]
 	queues         *connect.Client[pb.QueuesRequest, pb.QueuesResponse]
 	hosts          *connect.Client[pb.HostsRequest, pb.HostsResponse]
 	cluster        *connect.Client[pb.ClusterRequest, pb.ClusterResponse]
+	login          *connect.Client[pb.LoginRequest, pb.LoginResponse]
 	why            *connect.Client[pb.WhyRequest, pb.WhyResponse]
 	admin          *connect.Client[pb.AdminRequest, pb.AdminResponse]
 	addReservation *connect.Client[pb.AddReservationRequest, pb.AddReservationResponse]
@@ -269,8 +353,12 @@ type usersClient struct {
 	setPolicy      *connect.Client[pb.SetPolicyRequest, pb.SetPolicyResponse]
 	policyLog      *connect.Client[pb.PolicyLogRequest, pb.PolicyLogResponse]
 	shares         *connect.Client[pb.SharesRequest, pb.SharesResponse]
+	budgets        *connect.Client[pb.BudgetsRequest, pb.BudgetsResponse]
 	report         *connect.Client[pb.ReportRequest, pb.ReportResponse]
 	finished       *connect.Client[pb.FinishedRequest, pb.FinishedResponse]
+	export         *connect.Client[pb.ExportRequest, pb.ExportResponse]
+	purge          *connect.Client[pb.PurgeRequest, pb.ArchiveResponse]
+	restore        *connect.Client[pb.RestoreRequest, pb.ArchiveResponse]
 }
 
 // Submit calls fairslice.v1.Users.Submit.
@@ -298,6 +386,21 @@ func (c *usersClient) Attach(ctx context.Context) *connect.BidiStreamForClient[p
 	return c.attach.CallBidiStream(ctx)
 }
 
+// Exec calls fairslice.v1.Users.Exec.
+func (c *usersClient) Exec(ctx context.Context) *connect.BidiStreamForClient[pb.ExecRequest, pb.ExecResponse] {
+	return c.exec.CallBidiStream(ctx)
+}
+
+// Apps calls fairslice.v1.Users.Apps.
+func (c *usersClient) Apps(ctx context.Context, req *connect.Request[pb.AppsRequest]) (*connect.Response[pb.AppsResponse], error) {
+	return c.apps.CallUnary(ctx, req)
+}
+
+// Extend calls fairslice.v1.Users.Extend.
+func (c *usersClient) Extend(ctx context.Context, req *connect.Request[pb.ExtendRequest]) (*connect.Response[pb.ExtendResponse], error) {
+	return c.extend.CallUnary(ctx, req)
+}
+
 // Peek calls fairslice.v1.Users.Peek.
 func (c *usersClient) Peek(ctx context.Context, req *connect.Request[pb.PeekRequest]) (*connect.ServerStreamForClient[pb.PeekResponse], error) {
 	return c.peek.CallServerStream(ctx, req)
@@ -321,6 +424,11 @@ func (c *usersClient) Hosts(ctx context.Context, req *connect.Request[pb.HostsRe
 // Cluster calls fairslice.v1.Users.Cluster.
 func (c *usersClient) Cluster(ctx context.Context, req *connect.Request[pb.ClusterRequest]) (*connect.Response[pb.ClusterResponse], error) {
 	return c.cluster.CallUnary(ctx, req)
+}
+
+// Login calls fairslice.v1.Users.Login.
+func (c *usersClient) Login(ctx context.Context, req *connect.Request[pb.LoginRequest]) (*connect.Response[pb.LoginResponse], error) {
+	return c.login.CallUnary(ctx, req)
 }
 
 // Why calls fairslice.v1.Users.Why.
@@ -363,6 +471,11 @@ func (c *usersClient) Shares(ctx context.Context, req *connect.Request[pb.Shares
 	return c.shares.CallUnary(ctx, req)
 }
 
+// Budgets calls fairslice.v1.Users.Budgets.
+func (c *usersClient) Budgets(ctx context.Context, req *connect.Request[pb.BudgetsRequest]) (*connect.Response[pb.BudgetsResponse], error) {
+	return c.budgets.CallUnary(ctx, req)
+}
+
 // Report calls fairslice.v1.Users.Report.
 func (c *usersClient) Report(ctx context.Context, req *connect.Request[pb.ReportRequest]) (*connect.Response[pb.ReportResponse], error) {
 	return c.report.CallUnary(ctx, req)
@@ -371,6 +484,21 @@ func (c *usersClient) Report(ctx context.Context, req *connect.Request[pb.Report
 // Finished calls fairslice.v1.Users.Finished.
 func (c *usersClient) Finished(ctx context.Context, req *connect.Request[pb.FinishedRequest]) (*connect.ServerStreamForClient[pb.FinishedResponse], error) {
 	return c.finished.CallServerStream(ctx, req)
+}
+
+// Export calls fairslice.v1.Users.Export.
+func (c *usersClient) Export(ctx context.Context, req *connect.Request[pb.ExportRequest]) (*connect.ServerStreamForClient[pb.ExportResponse], error) {
+	return c.export.CallServerStream(ctx, req)
+}
+
+// Purge calls fairslice.v1.Users.Purge.
+func (c *usersClient) Purge(ctx context.Context, req *connect.Request[pb.PurgeRequest]) (*connect.Response[pb.ArchiveResponse], error) {
+	return c.purge.CallUnary(ctx, req)
+}
+
+// Restore calls fairslice.v1.Users.Restore.
+func (c *usersClient) Restore(ctx context.Context) *connect.ClientStreamForClient[pb.RestoreRequest, pb.ArchiveResponse] {
+	return c.restore.CallClientStream(ctx)
 }
 
 // UsersHandler is an implementation of the fairslice.v1.Users service.
@@ -385,6 +513,12 @@ type UsersHandler interface {
 	Watch(context.Context, *connect.Request[pb.WatchRequest], *connect.ServerStream[pb.WatchResponse]) error
 	// Attach ties the caller to the streams of a session.
 	Attach(context.Context, *connect.BidiStream[pb.AttachRequest, pb.AttachResponse]) error
+	// Exec runs a program beside a running job, or copies files in or out, as its owner. Only the owner may.
+	Exec(context.Context, *connect.BidiStream[pb.ExecRequest, pb.ExecResponse]) error
+	// Apps lists the apps of a running job, or starts one of them and says where it is. Only the owner may.
+	Apps(context.Context, *connect.Request[pb.AppsRequest]) (*connect.Response[pb.AppsResponse], error)
+	// Extend lets a running job run longer, where no promised start would move by it.
+	Extend(context.Context, *connect.Request[pb.ExtendRequest]) (*connect.Response[pb.ExtendResponse], error)
 	// Peek reads the output of a running job, as its owner.
 	Peek(context.Context, *connect.Request[pb.PeekRequest], *connect.ServerStream[pb.PeekResponse]) error
 	// History gives the events of jobs.
@@ -392,6 +526,8 @@ type UsersHandler interface {
 	Queues(context.Context, *connect.Request[pb.QueuesRequest]) (*connect.Response[pb.QueuesResponse], error)
 	Hosts(context.Context, *connect.Request[pb.HostsRequest]) (*connect.Response[pb.HostsResponse], error)
 	Cluster(context.Context, *connect.Request[pb.ClusterRequest]) (*connect.Response[pb.ClusterResponse], error)
+	// Login makes a link that logs whoever opens it in to the web page as the caller: once, and soon.
+	Login(context.Context, *connect.Request[pb.LoginRequest]) (*connect.Response[pb.LoginResponse], error)
 	// Why explains why jobs wait.
 	Why(context.Context, *connect.Request[pb.WhyRequest]) (*connect.Response[pb.WhyResponse], error)
 	// Admin changes hosts and queues, and deletes reservations. Administrators only.
@@ -407,10 +543,18 @@ type UsersHandler interface {
 	PolicyLog(context.Context, *connect.Request[pb.PolicyLogRequest]) (*connect.Response[pb.PolicyLogResponse], error)
 	// Shares gives the tree of accounts and users with what all have used, and why one stands before another.
 	Shares(context.Context, *connect.Request[pb.SharesRequest]) (*connect.Response[pb.SharesResponse], error)
+	// Budgets gives what the budgets of accounts have spent and left. Administrators see all, others those over their accounts.
+	Budgets(context.Context, *connect.Request[pb.BudgetsRequest]) (*connect.Response[pb.BudgetsResponse], error)
 	// Report makes a table of what was used over a period. Administrators see all jobs, others their own.
 	Report(context.Context, *connect.Request[pb.ReportRequest]) (*connect.Response[pb.ReportResponse], error)
 	// Finished gives jobs that are over, of any age: a summary, and where asked each of them, in the order of their ends.
 	Finished(context.Context, *connect.Request[pb.FinishedRequest], *connect.ServerStream[pb.FinishedResponse]) error
+	// Export gives an archive of jobs that finished before a date, as a file in parts. Administrators only, as the next two.
+	Export(context.Context, *connect.Request[pb.ExportRequest], *connect.ServerStream[pb.ExportResponse]) error
+	// Purge deletes from the database exactly what an archive has. Asked again, it says that it has been done.
+	Purge(context.Context, *connect.Request[pb.PurgeRequest]) (*connect.Response[pb.ArchiveResponse], error)
+	// Restore brings back what an archive has: the sum first, then the file in parts. Asked again, it says that it has been done.
+	Restore(context.Context, *connect.ClientStream[pb.RestoreRequest]) (*connect.Response[pb.ArchiveResponse], error)
 }
 
 // NewUsersHandler builds an HTTP handler from the service implementation. It returns the path on
@@ -450,6 +594,24 @@ func NewUsersHandler(svc UsersHandler, opts ...connect.HandlerOption) (string, h
 		connect.WithSchema(usersMethods.ByName("Attach")),
 		connect.WithHandlerOptions(opts...),
 	)
+	usersExecHandler := connect.NewBidiStreamHandler(
+		UsersExecProcedure,
+		svc.Exec,
+		connect.WithSchema(usersMethods.ByName("Exec")),
+		connect.WithHandlerOptions(opts...),
+	)
+	usersAppsHandler := connect.NewUnaryHandler(
+		UsersAppsProcedure,
+		svc.Apps,
+		connect.WithSchema(usersMethods.ByName("Apps")),
+		connect.WithHandlerOptions(opts...),
+	)
+	usersExtendHandler := connect.NewUnaryHandler(
+		UsersExtendProcedure,
+		svc.Extend,
+		connect.WithSchema(usersMethods.ByName("Extend")),
+		connect.WithHandlerOptions(opts...),
+	)
 	usersPeekHandler := connect.NewServerStreamHandler(
 		UsersPeekProcedure,
 		svc.Peek,
@@ -478,6 +640,12 @@ func NewUsersHandler(svc UsersHandler, opts ...connect.HandlerOption) (string, h
 		UsersClusterProcedure,
 		svc.Cluster,
 		connect.WithSchema(usersMethods.ByName("Cluster")),
+		connect.WithHandlerOptions(opts...),
+	)
+	usersLoginHandler := connect.NewUnaryHandler(
+		UsersLoginProcedure,
+		svc.Login,
+		connect.WithSchema(usersMethods.ByName("Login")),
 		connect.WithHandlerOptions(opts...),
 	)
 	usersWhyHandler := connect.NewUnaryHandler(
@@ -528,6 +696,12 @@ func NewUsersHandler(svc UsersHandler, opts ...connect.HandlerOption) (string, h
 		connect.WithSchema(usersMethods.ByName("Shares")),
 		connect.WithHandlerOptions(opts...),
 	)
+	usersBudgetsHandler := connect.NewUnaryHandler(
+		UsersBudgetsProcedure,
+		svc.Budgets,
+		connect.WithSchema(usersMethods.ByName("Budgets")),
+		connect.WithHandlerOptions(opts...),
+	)
 	usersReportHandler := connect.NewUnaryHandler(
 		UsersReportProcedure,
 		svc.Report,
@@ -538,6 +712,24 @@ func NewUsersHandler(svc UsersHandler, opts ...connect.HandlerOption) (string, h
 		UsersFinishedProcedure,
 		svc.Finished,
 		connect.WithSchema(usersMethods.ByName("Finished")),
+		connect.WithHandlerOptions(opts...),
+	)
+	usersExportHandler := connect.NewServerStreamHandler(
+		UsersExportProcedure,
+		svc.Export,
+		connect.WithSchema(usersMethods.ByName("Export")),
+		connect.WithHandlerOptions(opts...),
+	)
+	usersPurgeHandler := connect.NewUnaryHandler(
+		UsersPurgeProcedure,
+		svc.Purge,
+		connect.WithSchema(usersMethods.ByName("Purge")),
+		connect.WithHandlerOptions(opts...),
+	)
+	usersRestoreHandler := connect.NewClientStreamHandler(
+		UsersRestoreProcedure,
+		svc.Restore,
+		connect.WithSchema(usersMethods.ByName("Restore")),
 		connect.WithHandlerOptions(opts...),
 	)
 	return "/fairslice.v1.Users/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -552,6 +744,12 @@ func NewUsersHandler(svc UsersHandler, opts ...connect.HandlerOption) (string, h
 			usersWatchHandler.ServeHTTP(w, r)
 		case UsersAttachProcedure:
 			usersAttachHandler.ServeHTTP(w, r)
+		case UsersExecProcedure:
+			usersExecHandler.ServeHTTP(w, r)
+		case UsersAppsProcedure:
+			usersAppsHandler.ServeHTTP(w, r)
+		case UsersExtendProcedure:
+			usersExtendHandler.ServeHTTP(w, r)
 		case UsersPeekProcedure:
 			usersPeekHandler.ServeHTTP(w, r)
 		case UsersHistoryProcedure:
@@ -562,6 +760,8 @@ func NewUsersHandler(svc UsersHandler, opts ...connect.HandlerOption) (string, h
 			usersHostsHandler.ServeHTTP(w, r)
 		case UsersClusterProcedure:
 			usersClusterHandler.ServeHTTP(w, r)
+		case UsersLoginProcedure:
+			usersLoginHandler.ServeHTTP(w, r)
 		case UsersWhyProcedure:
 			usersWhyHandler.ServeHTTP(w, r)
 		case UsersAdminProcedure:
@@ -578,10 +778,18 @@ func NewUsersHandler(svc UsersHandler, opts ...connect.HandlerOption) (string, h
 			usersPolicyLogHandler.ServeHTTP(w, r)
 		case UsersSharesProcedure:
 			usersSharesHandler.ServeHTTP(w, r)
+		case UsersBudgetsProcedure:
+			usersBudgetsHandler.ServeHTTP(w, r)
 		case UsersReportProcedure:
 			usersReportHandler.ServeHTTP(w, r)
 		case UsersFinishedProcedure:
 			usersFinishedHandler.ServeHTTP(w, r)
+		case UsersExportProcedure:
+			usersExportHandler.ServeHTTP(w, r)
+		case UsersPurgeProcedure:
+			usersPurgeHandler.ServeHTTP(w, r)
+		case UsersRestoreProcedure:
+			usersRestoreHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -611,6 +819,18 @@ func (UnimplementedUsersHandler) Attach(context.Context, *connect.BidiStream[pb.
 	return connect.NewError(connect.CodeUnimplemented, errors.New("fairslice.v1.Users.Attach is not implemented"))
 }
 
+func (UnimplementedUsersHandler) Exec(context.Context, *connect.BidiStream[pb.ExecRequest, pb.ExecResponse]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("fairslice.v1.Users.Exec is not implemented"))
+}
+
+func (UnimplementedUsersHandler) Apps(context.Context, *connect.Request[pb.AppsRequest]) (*connect.Response[pb.AppsResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fairslice.v1.Users.Apps is not implemented"))
+}
+
+func (UnimplementedUsersHandler) Extend(context.Context, *connect.Request[pb.ExtendRequest]) (*connect.Response[pb.ExtendResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fairslice.v1.Users.Extend is not implemented"))
+}
+
 func (UnimplementedUsersHandler) Peek(context.Context, *connect.Request[pb.PeekRequest], *connect.ServerStream[pb.PeekResponse]) error {
 	return connect.NewError(connect.CodeUnimplemented, errors.New("fairslice.v1.Users.Peek is not implemented"))
 }
@@ -629,6 +849,10 @@ func (UnimplementedUsersHandler) Hosts(context.Context, *connect.Request[pb.Host
 
 func (UnimplementedUsersHandler) Cluster(context.Context, *connect.Request[pb.ClusterRequest]) (*connect.Response[pb.ClusterResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fairslice.v1.Users.Cluster is not implemented"))
+}
+
+func (UnimplementedUsersHandler) Login(context.Context, *connect.Request[pb.LoginRequest]) (*connect.Response[pb.LoginResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fairslice.v1.Users.Login is not implemented"))
 }
 
 func (UnimplementedUsersHandler) Why(context.Context, *connect.Request[pb.WhyRequest]) (*connect.Response[pb.WhyResponse], error) {
@@ -663,10 +887,26 @@ func (UnimplementedUsersHandler) Shares(context.Context, *connect.Request[pb.Sha
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fairslice.v1.Users.Shares is not implemented"))
 }
 
+func (UnimplementedUsersHandler) Budgets(context.Context, *connect.Request[pb.BudgetsRequest]) (*connect.Response[pb.BudgetsResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fairslice.v1.Users.Budgets is not implemented"))
+}
+
 func (UnimplementedUsersHandler) Report(context.Context, *connect.Request[pb.ReportRequest]) (*connect.Response[pb.ReportResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fairslice.v1.Users.Report is not implemented"))
 }
 
 func (UnimplementedUsersHandler) Finished(context.Context, *connect.Request[pb.FinishedRequest], *connect.ServerStream[pb.FinishedResponse]) error {
 	return connect.NewError(connect.CodeUnimplemented, errors.New("fairslice.v1.Users.Finished is not implemented"))
+}
+
+func (UnimplementedUsersHandler) Export(context.Context, *connect.Request[pb.ExportRequest], *connect.ServerStream[pb.ExportResponse]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("fairslice.v1.Users.Export is not implemented"))
+}
+
+func (UnimplementedUsersHandler) Purge(context.Context, *connect.Request[pb.PurgeRequest]) (*connect.Response[pb.ArchiveResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fairslice.v1.Users.Purge is not implemented"))
+}
+
+func (UnimplementedUsersHandler) Restore(context.Context, *connect.ClientStream[pb.RestoreRequest]) (*connect.Response[pb.ArchiveResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fairslice.v1.Users.Restore is not implemented"))
 }

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,7 +23,7 @@ func bacctCommand() *command {
 		Name: "bacct", Usage: "[options] [job ...]",
 		Summary: "tells what jobs that are over have used, of any age: a summary, or job by job",
 		Example: "bacct                        your jobs, summed up\nbacct -l 1234                all about a job\n" +
-			"bacct -u all -C 2026/03/01,2026/03/31\nbacct -u \"alice bob\" -q gpu -e -b\nbacct -u all -l -gpu -UF -C .-1d,.   for programs",
+			"bacct -u all -C 2026/03/01,2026/03/31\nbacct -U alice#0 -u all -b          what ran in a reservation\nbacct -u \"alice bob\" -q gpu -e -b\nbacct -u all -l -gpu -UF -C .-1d,.   for programs",
 		Options: []option.Option{
 			{Name: "d", Group: "Which jobs", Help: "those that ended well"},
 			{Name: "e", Help: "those that failed"},
@@ -30,6 +31,8 @@ func bacctCommand() *command {
 			value("q", "QUEUES", "jobs that ended in these queues"),
 			value("m", "HOSTS", "jobs that ran on these hosts"),
 			value("P", "PROJECTS", "jobs of these projects"),
+			value("app", "NAME", "jobs submitted with -app NAME"),
+			value("U", "RESERVATIONS", "jobs that used these advance reservations; all for any"),
 			value("C", "BEGIN,END", "jobs that ended in a period: yyyy/mm/dd/HH:MM, . for now, .-3d"),
 			value("S", "BEGIN,END", "jobs that were submitted in a period"),
 			value("D", "BEGIN,END", "jobs that were dispatched in a period"),
@@ -56,8 +59,12 @@ func bacct(c *call, p *option.Parsed) int {
 		return c.fail("bacct: " + show.CleanText(err.Error()))
 	}
 	long := p.Has("l") || p.Has("UF")
-	rows := p.Has("b") || p.Has("w")
-	req.List = long || rows
+	listed := long || p.Has("b") || p.Has("w")
+	only, err := narrowed(p)
+	if err != nil {
+		return c.fail("bacct: " + err.Error())
+	}
+	req.List = listed || only.some()
 	if p.Has("x") {
 		c.say("bacct: job exceptions (overrun, underrun, idle) are not defined here, so no job has one")
 	}
@@ -65,12 +72,14 @@ func bacct(c *call, p *option.Parsed) int {
 	if !ok {
 		return failed
 	}
-	a := &accounts{call: c, users: u, req: req, doc: show.NewJSON("bacct", "JOBS"), long: long, json: p.Has("json"), wide: p.Has("w"), folded: !p.Has("UF"), gpu: p.Has("gpu")}
+	a := &accounts{call: c, users: u, req: req, doc: show.NewJSON("bacct", "JOBS"), only: only, listed: listed, long: long, json: p.Has("json"), wide: p.Has("w"), folded: !p.Has("UF"), gpu: p.Has("gpu")}
+	var archived int64
 	if p.Has("x") {
 		a.head("")
-	} else if err := u.Finished(c.ctx, req, a.page); err != nil {
+	} else if err := u.Finished(c.ctx, req, archivedIn(&archived, a.page)); err != nil {
 		return c.failErr(err)
 	}
+	defer c.archivedNote(archived)
 	return a.end()
 }
 
@@ -103,12 +112,45 @@ func (c *call) finished(p *option.Parsed) (*pb.FinishedRequest, error) {
 	return req, nil
 }
 
+// narrow is what only the submission of a job says. The ledger does not have it, so each job that the other options name is
+// looked up: with a period or a user this is quick, for all of a year it is not.
+type narrow struct {
+	app          string
+	reservations []string // "all" is any
+}
+
+func narrowed(p *option.Parsed) (n narrow, err error) {
+	n = narrow{strings.TrimSpace(p.Last("app")), strings.Fields(p.Last("U"))}
+	switch { // nothing at all must not mean everything
+	case p.Has("app") && n.app == "":
+		err = errors.New("-app: want the name of an application")
+	case p.Has("U") && len(n.reservations) == 0:
+		err = errors.New("-U: want the IDs of reservations, or all")
+	}
+	return n, err
+}
+
+func (n *narrow) some() bool { return n.app != "" || len(n.reservations) > 0 }
+
+func (n *narrow) wants(s *pb.Spec) bool {
+	if n.app != "" && s.GetApp() != n.app {
+		return false
+	}
+	if len(n.reservations) == 0 {
+		return true
+	}
+	used := s.GetReservation()
+	return used != "" && (slices.Contains(n.reservations, used) || slices.Contains(n.reservations, "all"))
+}
+
 // accounts prints bacct's answer as it comes.
 type accounts struct {
 	*call
 	users                         Users
 	req                           *pb.FinishedRequest
 	doc                           *show.JSON
+	only                          narrow
+	listed                        bool // job by job, not the summary alone
 	long, json, wide, folded, gpu bool
 
 	titled bool
@@ -126,7 +168,6 @@ func (a *accounts) page(page *pb.FinishedResponse) error {
 	over := make([]reports.Finished, len(page.Jobs))
 	for i, j := range page.Jobs {
 		over[i] = wire.ToFinished(j)
-		a.sum.Add(&over[i])
 	}
 	for len(over) > 0 {
 		n := min(len(over), detail)
@@ -138,10 +179,10 @@ func (a *accounts) page(page *pb.FinishedResponse) error {
 	return nil
 }
 
-// jobs prints some jobs. Their histories are asked for only where they are shown.
+// jobs counts some jobs and prints them. Their histories are asked for only where something of them is needed.
 func (a *accounts) jobs(over []reports.Finished) error {
 	of := map[int64]*pb.HistoryJob{}
-	if a.long {
+	if a.long || a.only.some() {
 		var ids []string
 		for i := range over {
 			if id := over[i].Job; of[id] == nil {
@@ -160,6 +201,13 @@ func (a *accounts) jobs(over []reports.Finished) error {
 	}
 	var b []byte
 	for i := range over {
+		if !a.only.wants(of[over[i].Job].GetJob().GetSpec()) {
+			continue
+		}
+		a.sum.Add(&over[i])
+		if !a.listed {
+			continue
+		}
 		account := &show.Account{Over: over[i]}
 		if a.long {
 			account = history.Account(of[over[i].Job], over[i])
@@ -226,8 +274,16 @@ func (a *accounts) head(caller string) {
 	} else {
 		b.WriteString("  - submitted to queues " + names(a.req.Queues) + ", \n")
 	}
+	if a.only.app != "" {
+		b.WriteString("  - associated with application " + show.Clean(a.only.app) + ", \n")
+	}
+	if slices.Contains(a.only.reservations, "all") {
+		b.WriteString("  - that used an advance reservation.\n")
+	} else if len(a.only.reservations) > 0 {
+		b.WriteString("  - that used advance reservations " + names(a.only.reservations) + ", \n")
+	}
 	b.WriteString("  - accounted on all service classes.\n" + show.Rule)
-	if a.req.List && !a.long {
+	if a.listed && !a.long {
 		b.WriteString(show.BriefHeader)
 	}
 	a.print(b.String())
@@ -245,7 +301,7 @@ func (a *accounts) end() int {
 	case !a.json:
 		a.write(show.Summary(nil, &a.sum, &a.style))
 		return 0
-	case !a.req.List:
+	case !a.listed:
 		show.SummaryRecord(a.doc, &a.sum, &a.style)
 	}
 	a.write(a.doc.End(nil))

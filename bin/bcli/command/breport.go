@@ -17,7 +17,7 @@ func breportCommand() *command {
 		return option.Option{Name: name, Value: option.Required, Arg: arg, Help: help}
 	}
 	return &command{run: breport, Command: option.Command{
-		Name: "breport", Usage: "usage|wait|efficiency|wasters|nodes|gpus [options]",
+		Name: "breport", Usage: "usage|wait|efficiency|wasters|nodes|gpus|utilisation [options]",
 		Summary: "reports what was used, by whom, and how well (administrators; others see their own jobs)",
 		Example: "breport usage                                   who used how much in the last 30 days\n" +
 			"breport usage -by day -C 2026/03 -plot march.svg\nbreport wait -by queue -C .-7d,.\n" +
@@ -25,7 +25,8 @@ func breportCommand() *command {
 			"breport nodes -C 2026/03/01,2026/03/31 -csv\n" +
 			"\nusage        what was given: hours of slots, fGPU, whole GPUs, memory\n" +
 			"wait         how long jobs waited\nefficiency   what was used of what was given\n" +
-			"wasters      who left most unused\nnodes gpus   how much of each was given",
+			"wasters      who left most unused\nnodes gpus   how much of each was given\n" +
+			"utilisation  how much GPU was given, free, and lost to fragmentation, by day",
 		Options: []option.Option{
 			value("by", "GROUP", "rows: user account queue project image node gpu job day week month"),
 			value("C", "BEGIN,END", "the period (of ends): yyyy/mm/dd, yyyy/mm, .-7d,. (default .-30d,.)"),
@@ -40,7 +41,7 @@ func breportCommand() *command {
 
 func breport(c *call, p *option.Parsed) int {
 	if len(p.Operands) != 1 {
-		return c.fail("breport: which report? One of usage, wait, efficiency, wasters, nodes and gpus (breport -h tells more)")
+		return c.fail("breport: which report? One of usage, wait, efficiency, wasters, nodes, gpus and utilisation (breport -h tells more)")
 	}
 	if p.Has("csv") && p.Has("json") {
 		return c.fail("breport: -csv or -json, not both")

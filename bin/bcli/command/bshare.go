@@ -37,7 +37,7 @@ func bshare(c *call, p *option.Parsed) int {
 			doc.Close()
 		})
 	case p.Has("json"):
-		return c.document("SHARES", nil, len(s.Tree), func(doc *show.JSON, i int) { show.ShareRecord(doc, s.Tree[i]) })
+		return c.document("SHARES", nil, len(s.Tree), func(doc *show.JSON, i int) { show.ShareRecord(doc, s, s.Tree[i]) })
 	case len(p.Operands) > 0:
 		return c.why(s)
 	}

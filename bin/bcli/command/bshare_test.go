@@ -31,6 +31,16 @@ root                          1  100.00  100.00          1000         1      -  
   bob                         1   50.00    0.00             0       inf      2     0.5
 `, "")
 	f.do("bshare -json").has(t, 0, `"LEVEL_FAIR_SHARE":null`, "")
+	f.shares.MemoryWeight = 0.25
+	f.shares.Tree[2].SlotSeconds, f.shares.Tree[2].FgpuSeconds, f.shares.Tree[2].GibSeconds = 1800000, 45000, 144000
+	f.do("bshare").has(t, 0, "1 fGPU counts as 8 slots, 1 GiB of memory as 0.25\n", "")
+	f.do("bshare -json").has(t, 0, `"USED_SLOT_SECONDS":2.196e+06,
+      "SLOT_SECONDS":1.8e+06,
+      "FGPU_SECONDS":45000,
+      "GIB_SECONDS":144000,
+      "FGPU_WEIGHT":8,
+      "GIB_WEIGHT":0.25,
+`, "")
 	f.shares.Flat, f.shares.Used = true, false
 	f.do("bshare").has(t, 0, "There are no accounts: all users have equal shares", "")
 	f.do("bshare").has(t, 0, "The scheduler's order does not ask for fair share", "")

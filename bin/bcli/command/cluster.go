@@ -132,17 +132,19 @@ func (c *call) showconf(title string, site *pb.ClusterResponse, json bool) int {
 func badminCommand() *command {
 	return &command{run: badmin, Command: option.Command{
 		Name: "badmin", Usage: "command [options] [name ...]",
-		Summary: "changes hosts, queues and accounts (administrators), and prints the configuration",
+		Summary: "changes hosts, queues, accounts and archives (administrators), and prints the configuration",
 		Example: "badmin hclose -C \"new disks\" gpu01\nbadmin hopen gpu01\nbadmin qinact gpu\nbadmin showconf mbd all\n" +
 			"badmin policy show > site.policy\nbadmin account load -n site.policy\nbadmin limit set each-user running=20 wall=2d\n" +
 			"\nhopen hclose HOST ...              let a host take jobs, or not\n" +
 			"qopen qclose QUEUE ...             let a queue take jobs, or not\n" +
 			"qact qinact QUEUE ...              let a queue start jobs, or not\n" +
 			"reconfig                           read the configuration again\n" +
-			"showconf mbd                       print the configuration\n" + policyHelp,
+			"showconf mbd                       print the configuration\n" + commitsHelp + archiveHelp + policyHelp,
 		Options: []option.Option{
 			{Name: "C", Value: option.Required, Arg: "TEXT", Help: "why; users see it"},
 			{Name: "n", Help: "account, user, share, limit, budget: say what would change, and change nothing"},
+			{Name: "before", Value: option.Required, Arg: "DATE", Help: "archive: jobs that finished before this day, YYYY-MM-DD"},
+			{Name: "keep", Help: "archive: the jobs stay in the database"},
 			{Name: "f", Help: "account load: also over changes made since the file was printed"}, {Name: "v", Hidden: true}, optJSON,
 		},
 	}}
@@ -157,6 +159,12 @@ func badmin(c *call, p *option.Parsed) int {
 		return c.policy(p)
 	}
 	switch op {
+	case "commits":
+		return c.decideCommit(p, names)
+	case "archive":
+		return c.archive(p, names)
+	case "restore":
+		return c.restore(names)
 	case "hopen", "hclose":
 		if len(names) == 0 {
 			names = []string{c.env.Host}

@@ -48,11 +48,14 @@ func TestEveryListingHasJSON(t *testing.T) {
 		queues: &pb.QueuesResponse{Queues: []*pb.Queue{{Name: "normal"}}}, hosts: &pb.HostsResponse{Hosts: []*pb.Host{{Node: &pb.Node{Id: "n1"}}}},
 		cluster: &pb.ClusterResponse{Name: "lab"}, why: &pb.WhyResponse{Jobs: []*pb.WhyJob{{Job: job(1, "PEND")}}},
 		reserved: &pb.ReservationsResponse{Reservations: []*pb.ListedReservation{{Reservation: &pb.Reservation{Id: "alice#0"}}}},
+		finished: []*pb.FinishedResponse{{Jobs: []*pb.FinishedJob{over(1, 0)}}}, report: &pb.ReportResponse{Columns: []*pb.ReportColumn{{Name: "user", Text: true}}},
+		shares: &pb.SharesResponse{}, budgets: &pb.BudgetsResponse{Budgets: []*pb.Budget{{Account: "lab"}}}, policy: queue.PolicyState{Text: "account lab\nuser alice account=lab\nlimit account=lab slots=5\n"},
 	}
 	for _, line := range []string{
 		"bjobs -json", "bjobs -l -json", "bjobs -A -json", "bjobs -sum -json", "bjobs -w -json", "bhist -json", "bhist -l -json", "bqueues -json",
 		"bqueues -l -json", "bhosts -json", "bhosts -gpu -json", "bhosts -l -json", "bslice -json", "bslice -l -json", "bwhy -json", "brsvs -json", "lsid -json",
-		"lsclusters -json", "bparams -json", "badmin showconf mbd -json", "badmin policy show -json", "badmin policy log -json", "badmin limit show -json", "lsadmin showconf lim -json",
+		"lsclusters -json", "bparams -json", "badmin showconf mbd -json", "badmin policy show -json", "badmin policy log -json", "badmin limit show -json", "badmin account show -json", "badmin budget show -json",
+		"bacct -json", "bacct -b -json", "bacct -l -json 1", "breport usage -json", "bshare -json", "bbudget -json", "busers -json", "busers all -json", "bugroup -json", "bhist -w -json", "lsadmin showconf lim -json",
 	} {
 		r := f.do(line)
 		var doc map[string]any

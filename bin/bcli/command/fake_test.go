@@ -16,6 +16,7 @@ import (
 
 // fake is a batchd that answers what it was told to, and remembers what it was asked.
 type fake struct {
+	ImageUsers
 	jobs     []*pb.JobsResponse
 	history  []*pb.HistoryResponse
 	watch    []*pb.WatchResponse
@@ -23,18 +24,26 @@ type fake struct {
 	queues   *pb.QueuesResponse
 	hosts    *pb.HostsResponse
 	cluster  *pb.ClusterResponse
+	login    *pb.LoginResponse
+	apps     *pb.AppsResponse
 	why      *pb.WhyResponse
 	reserved *pb.ReservationsResponse
 	policy   queue.PolicyState
 	shares   *pb.SharesResponse
+	budgets  *pb.BudgetsResponse
+	extended *pb.ExtendResponse
 	report   *pb.ReportResponse
 	finished []*pb.FinishedResponse
 	entries  []queue.PolicyEntry
 	outcomes []queue.Outcome
 	accepted queue.Accepted
 	attach   func() session.Stream
+	beside   session.Beside
+	archive  fakeArchive
 	err      error
 
+	opened    *pb.ExecOpen
+	appAsked  *pb.AppsRequest
 	asked     *pb.JobsRequest
 	selected  queue.Selection
 	control   queue.Control
@@ -96,11 +105,21 @@ func (f *fake) Attach(context.Context, queue.JobID, bool, uint16, uint16) (sessi
 	return f.attach(), f.err
 }
 
+func (f *fake) Exec(_ context.Context, open *pb.ExecOpen) (session.Beside, error) {
+	f.opened = open
+	return f.beside, f.err
+}
+
 func (f *fake) Queues(context.Context, *pb.QueuesRequest) (*pb.QueuesResponse, error) {
 	return f.queues, f.err
 }
 func (f *fake) Hosts(context.Context, ...string) (*pb.HostsResponse, error) { return f.hosts, f.err }
-func (f *fake) Cluster(context.Context) (*pb.ClusterResponse, error)        { return f.cluster, f.err }
+func (f *fake) Apps(_ context.Context, r *pb.AppsRequest) (*pb.AppsResponse, error) {
+	f.appAsked = r
+	return f.apps, f.err
+}
+func (f *fake) Login(context.Context) (*pb.LoginResponse, error)     { return f.login, f.err }
+func (f *fake) Cluster(context.Context) (*pb.ClusterResponse, error) { return f.cluster, f.err }
 func (f *fake) Why(_ context.Context, s queue.Selection) (*pb.WhyResponse, error) {
 	f.selected = s
 	return f.why, f.err
@@ -138,6 +157,14 @@ func (f *fake) PolicyLog(_ context.Context, limit int) ([]queue.PolicyEntry, err
 func (f *fake) Shares(_ context.Context, compare ...string) (*pb.SharesResponse, error) {
 	f.named = compare
 	return f.shares, f.err
+}
+func (f *fake) Extend(_ context.Context, id string, add, limit time.Duration) (*pb.ExtendResponse, error) {
+	f.named = []string{id, add.String(), limit.String()}
+	return f.extended, f.err
+}
+func (f *fake) Budgets(_ context.Context, account string) (*pb.BudgetsResponse, error) {
+	f.named = []string{account}
+	return f.budgets, f.err
 }
 func (f *fake) Reservations(_ context.Context, ids ...string) (*pb.ReservationsResponse, error) {
 	f.named = ids

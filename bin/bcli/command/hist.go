@@ -46,7 +46,9 @@ func bhist(c *call, p *option.Parsed) int {
 	var missing []string
 	var buf []byte
 	n := 0
+	var archived int64
 	err := u.History(c.ctx, sel, func(page *pb.HistoryResponse) error {
+		archived = max(archived, page.Archived)
 		missing = append(missing, page.NotFound...)
 		for _, h := range page.Jobs {
 			n++
@@ -73,6 +75,7 @@ func bhist(c *call, p *option.Parsed) int {
 	if err != nil {
 		return c.failErr(err)
 	}
+	defer c.archivedNote(archived)
 	if p.Has("json") {
 		for _, text := range missing {
 			doc.Error(text)

@@ -94,8 +94,8 @@ func (c *call) newest(u Users, p *option.Parsed) (id string, ok bool) {
 func battachCommand() *command {
 	return &command{run: battach, Command: option.Command{
 		Name: "battach", Usage: "job",
-		Summary: "comes back into an interactive session whose terminal was lost",
-		Example: "battach 1234",
+		Summary: "ties this terminal to an interactive session; several may be tied to one",
+		Example: "battach 1234     ~. at the beginning of a line leaves it, and it goes on",
 	}}
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"fairslice/accounting"
+	"fairslice/api/pb"
 	"fairslice/bin/bcli/show"
 	"fairslice/queue"
 	"fairslice/queue/option"
@@ -35,7 +36,8 @@ const policyHelp = "\naccount add NAME [parent=NAME] [shares=N] [description=TEX
 	"policy log [N]                     who changed what, and when, newest first\n" +
 	"\nA SCOPE is user=NAME, account=NAME, queue=NAME, image=REF, all or each-user. An array counts by\n" +
 	"its elements, in a rate it is one submission. -n with any change shows what it would do.\n" +
-	"Budgets are kept and shown; they do not hold jobs back yet.\n"
+	"Under a hard budget jobs wait when it is spent or reserved, and need a run limit for GPUs; when\n" +
+	"a soft one is spent they come after all others. bbudget shows what is left.\n"
 
 // policyCommands are badmin's words about the policy: each changes what is in force and sends it back whole.
 var policyCommands = map[string]func(p *accounting.Policy, words []string) (*accounting.Policy, error){
@@ -90,11 +92,11 @@ func (c *call) policy(p *option.Parsed) int {
 	if err != nil {
 		return c.fail("badmin: " + show.CleanText(err.Error()))
 	}
-	return c.setPolicy(u, queue.PolicyChange{Base: now.Version, Text: next.String(), DryRun: p.Has("n")}, len(next.Budgets) > 0)
+	return c.setPolicy(u, queue.PolicyChange{Base: now.Version, Text: next.String(), DryRun: p.Has("n")})
 }
 
 // setPolicy sends the policy and prints what it changed.
-func (c *call) setPolicy(u Users, change queue.PolicyChange, budgets bool) int {
+func (c *call) setPolicy(u Users, change queue.PolicyChange) int {
 	out, err := u.SetPolicy(c.ctx, change)
 	if err != nil {
 		return c.failErr(err)
@@ -110,13 +112,8 @@ func (c *call) setPolicy(u Users, change queue.PolicyChange, budgets bool) int {
 	default:
 		c.print(fmt.Sprintf("Version %d of the policy is in force.\n", out.Version))
 	}
-	if budgets {
-		c.say(budgetNote)
-	}
 	return 0
 }
-
-const budgetNote = "Note: budgets are kept and shown; they do not hold jobs back yet."
 
 // fileVersion is the first line of what policy show prints.
 var fileVersion = regexp.MustCompile(`^# version ([0-9]{1,18})\b`)
@@ -131,8 +128,7 @@ func (c *call) loadPolicy(p *option.Parsed, words []string) int {
 	if err != nil {
 		return c.fail("badmin: " + show.CleanText(err.Error()))
 	}
-	policy, err := accounting.ParsePolicy(text)
-	if err != nil {
+	if _, err := accounting.ParsePolicy(text); err != nil {
 		return c.fail("badmin: " + show.Clean(words[0]) + ": nothing was changed:\n" + show.CleanText(err.Error()))
 	}
 	u, ok := c.connect()
@@ -147,7 +143,7 @@ func (c *call) loadPolicy(p *option.Parsed, words []string) int {
 	if m := fileVersion.FindStringSubmatch(text); m != nil && !p.Has("f") {
 		change.Base, _ = strconv.ParseInt(m[1], 10, 64) // 18 digits fit
 	}
-	return c.setPolicy(u, change, len(policy.Budgets) > 0)
+	return c.setPolicy(u, change)
 }
 
 func (c *call) readPolicy(name string) (string, error) {
@@ -204,8 +200,32 @@ func (c *call) showPolicy(p *option.Parsed, words []string) int {
 	if len(lines) == 0 && kind != "policy" {
 		c.say("No " + kind + " found")
 	}
-	if slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, "budget ") }) {
-		c.say(budgetNote)
+	if kind == "policy" || kind == "limit" {
+		return c.noteUnknown(u, now.Text)
+	}
+	return 0
+}
+
+// noteUnknown marks the limits that count nothing, because the configuration has lost their queue or image.
+func (c *call) noteUnknown(u Users, text string) int {
+	policy, err := accounting.ParsePolicy(text)
+	if err != nil || len(policy.Unknown(nil, nil)) == 0 { // no limit names any
+		return 0
+	}
+	cluster, err := u.Cluster(c.ctx)
+	if err != nil {
+		return c.failErr(err)
+	}
+	listed, err := u.Queues(c.ctx, &pb.QueuesRequest{})
+	if err != nil {
+		return c.failErr(err)
+	}
+	var queues []string
+	for _, q := range listed.GetQueues() {
+		queues = append(queues, q.GetName())
+	}
+	for _, s := range policy.Unknown(queues, cluster.GetImages()) {
+		c.say("Note: limit " + show.Clean(s.String()) + ": there is no such " + string(s.Kind) + " any more, and so it limits nothing")
 	}
 	return 0
 }

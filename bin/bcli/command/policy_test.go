@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"fairslice/api/pb"
 	"fairslice/queue"
 )
 
@@ -43,8 +44,8 @@ func TestPolicyCommandsChangeOneThing(t *testing.T) {
 	f.do("badmin user add ada account=chem default").has(t, 0, "user ada in account chem: added", "")
 	f.do("badmin user default ada account=physics").has(t, 0, "becomes the default", "")
 	f.run([]string{"badmin", "account", "mod", "chem", "name=chemistry", "description=All of it"}, "").has(t, 0, "account chemistry: added: account chemistry shares=1 description=\"All of it\"\n", "")
-	f.do("badmin budget set account=physics fgpu_hours=100 period=month hard").has(t, 0, "budget account=physics", budgetNote)
-	f.do("badmin budget show").want(t, 0, "budget account=physics fgpu_hours=100 period=month hard\n", budgetNote+"\n")
+	f.do("badmin budget set account=physics fgpu_hours=100 period=month hard").has(t, 0, "budget account=physics", "")
+	f.do("badmin budget show").want(t, 0, "budget account=physics fgpu_hours=100 period=month hard\n", "")
 	f.do("badmin budget rm account=physics fgpu_hours").has(t, 0, "removed", "")
 	f.do("badmin share set account=physics shares=3").want(t, 0, "Nothing is different: version 12 of the policy stays in force.\n", "")
 }
@@ -110,6 +111,17 @@ func TestAPolicyFileIsShownAndLoaded(t *testing.T) {
 	f.run([]string{"badmin", "account", "load", "-"}, strings.Repeat("#", 5<<20)).has(t, failed, "", "at most 4194304 are read")
 	f.policy = queue.PolicyState{}
 	f.do("badmin policy show").want(t, 0, "# version 0: none was ever set\n", "")
+}
+
+func TestLimitsOfWhatIsGoneAreMarked(t *testing.T) {
+	f := policed()
+	f.policy.Text = "limit queue=gone slots=1\nlimit queue=normal slots=1\nlimit image=base running=1\nlimit image=old:2 running=1\nlimit image=/home/x.sif slots=1\n"
+	f.queues = &pb.QueuesResponse{Queues: []*pb.Queue{{Name: "normal"}}}
+	f.cluster = &pb.ClusterResponse{Images: []string{"base:latest", "old:1"}}
+	note := "Note: limit queue=gone: there is no such queue any more, and so it limits nothing\nNote: limit image=old:2: there is no such image any more, and so it limits nothing\n"
+	f.do("badmin limit show").want(t, 0, f.policy.Text, note)
+	f.do("badmin policy show").has(t, 0, "# version 7", note)
+	f.do("badmin account show").want(t, 0, "", "No account found\n")
 }
 
 func TestPolicyLog(t *testing.T) {

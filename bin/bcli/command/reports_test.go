@@ -2,6 +2,7 @@ package command
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -139,6 +140,10 @@ Accounting information about this job:
       0.22        1             36     done         0.0061    11M      0M
      CPU_AVERAGE_EFFICIENCY      MEM_EFFICIENCY
                       0.21%               5.00%
+     USED: CPU time 0.22 of 105.00 slot-seconds (0.21 %)
+     USED: memory 11 of 220 MiB at most (5.00 %)
+     USED: GPU memory 1024 of 2048 MiB at most (50.00 %)
+     USED: SM time 2.00 of 2.50 GPU-seconds (80.00 %)
      SLICE: GPU 1 (GPU-node1) on node1: peak 1024 MiB of 2048 MiB, SM 20.0 % of 25.0 %
      SLICE: GPU 1 (GPU-node2) on node2: not measured
 ------------------------------------------------------------------------------
@@ -154,6 +159,10 @@ SUMMARY:`
 		t.Errorf("-l is not folded, or has GPUs that nobody asked for:\n%s", r.out)
 	}
 	f.do("bacct -l -json 3").has(t, 0, `"MEMORY_EFFICIENCY_PERCENT":5.00`, "")
+	f.do("bacct -l -json 3").has(t, 0, `"NAME":"SM_SECONDS",
+          "USED":2.00,
+          "ASKED":2.50,
+          "PERCENT":80.00`, "")
 	f.do("bacct -b").has(t, 0, "JOBID   U/UID    QUEUE      SUBMIT_TIME       CPU_T     WAIT     TURNAROUND   STATUS     HOG_FACTOR JOB_NAME\n"+
 		"3       alice    gpu        Apr 12 17:23       0.22        1             36     done         0.0061 train\n", "")
 	f.do("bacct -w -json").has(t, 0, `"TURNAROUND_SECONDS":36.000`, "")
@@ -208,6 +217,45 @@ func TestBacctAsCEEMSReadsIt(t *testing.T) {
 	}
 }
 
+// The application and the reservation are words of the submission: the jobs are looked up, and those that said others are not counted.
+func TestBacctOfApplicationsAndReservations(t *testing.T) {
+	said := func(id int64, app, reservation string) *pb.HistoryJob {
+		h := told(t, id)
+		h.Job.Spec.App, h.Job.Spec.Reservation = app, reservation
+		return h
+	}
+	f := &fake{history: []*pb.HistoryResponse{{Jobs: []*pb.HistoryJob{said(3, "fluent", ""), said(4, "fluent", "alice#0"), said(5, "", "bob#1")}}},
+		finished: []*pb.FinishedResponse{{Caller: "alice", Jobs: []*pb.FinishedJob{over(3, 0), over(4, 1), over(4, 2)}}, {Jobs: []*pb.FinishedJob{over(5, 0), over(6, 0)}}}} // 6 has no history
+	for _, c := range []struct {
+		args []string
+		done int
+		head string
+	}{
+		{[]string{"-app", "fluent"}, 3, "  - associated with application fluent, \n  - accounted on all service classes.\n"},
+		{[]string{"-app", "none"}, 0, "  - associated with application none, \n"},
+		{[]string{"-U", "all"}, 3, "  - that used an advance reservation.\n  - accounted on all service classes.\n"},
+		{[]string{"-U", "bob#1 carol#7"}, 1, "  - that used advance reservations bob#1 carol#7, \n"},
+		{[]string{"-U", "alice#0", "-app", "fluent", "-u", "all"}, 2, "  - associated with application fluent, \n  - that used advance reservations alice#0, \n"},
+	} {
+		r := f.run(append([]string{"bacct"}, c.args...), "")
+		r.has(t, 0, fmt.Sprintf(" Total number of done jobs:%8d      Total number of exited jobs:     0\n", c.done), "")
+		if !strings.Contains(r.out, c.head) || strings.Contains(r.out, "JOBID") {
+			t.Errorf("%v prints\n%s", c.args, r.out)
+		}
+		if !f.sought.List {
+			t.Errorf("%v does not ask for the jobs", c.args)
+		}
+	}
+	r := f.run([]string{"bacct", "-U", "alice#0", "-b"}, "")
+	if strings.Count(r.out, " train\n") != 2 || !strings.Contains(r.out, "\n4[1] ") {
+		t.Errorf("-b lists\n%s", r.out)
+	}
+	f.run([]string{"bacct", "-U", "bob#1", "-json"}, "").has(t, 0, `"DONE":1`, "")
+	f.run([]string{"bacct", "-U", "bob#1", "-l", "-json"}, "").has(t, 0, `"JOBS":1,`, "")
+	f.run([]string{"bacct", "-U", " "}, "").want(t, 255, "", "bacct: -U: want the IDs of reservations, or all\n")
+	f.run([]string{"bacct", "-app", ""}, "").want(t, 255, "", "bacct: -app: want the name of an application\n")
+}
+
 func TestBreport(t *testing.T) {
 	f := &fake{report: &pb.ReportResponse{Title: "usage by user", Columns: []*pb.ReportColumn{{Name: "user", Text: true}, {Name: "jobs"}, {Name: "fgpu_hours"}},
 		Rows: []*pb.ReportRow{{Cells: []string{"=cmd()", "12", "1.500"}}, {Cells: []string{"bob", "3"}}}, Notes: []string{"only the first 2 rows are shown"}, Svg: []byte("<svg/>")}}
@@ -229,7 +277,7 @@ func TestBreport(t *testing.T) {
 	if text, err := os.ReadFile(file); err != nil || string(text) != "<svg/>" || !f.reported.Plot {
 		t.Errorf("%q, %v", text, err)
 	}
-	f.do("breport").has(t, 255, "", "One of usage, wait, efficiency, wasters, nodes and gpus")
+	f.do("breport").has(t, 255, "", "One of usage, wait, efficiency, wasters, nodes, gpus and utilisation")
 	f.do("breport usage wait").has(t, 255, "", "One of usage")
 	f.do("breport usage -csv -json").has(t, 255, "", "not both")
 	f.do("breport usage -plot a.png").has(t, 255, "", "ends in .svg")
@@ -253,6 +301,23 @@ func TestBusers(t *testing.T) {
 		"carol                  -      -      0      0      0      0      0      0\n"+
 		"bob                    -      -      4      4      0      0      0      0\n", "")
 	f.do("busers all -json").has(t, 0, `"USER/GROUP":"bob"`, "")
+	f.policy.Text = "account lab\naccount chem parent=lab\nuser bob account=chem\nlimit user=alice slots=9\nlimit each-user slots=1000000\nlimit account=lab slots=0 running=2\n"
+	f.do("busers all").want(t, 0, head+
+		"alice                  -      9      6      0      4      1      1      0\n"+
+		"bob                    - 1000000      4      4      0      0      0      0\n"+
+		"chem                   -      -      4      4      0      0      0      0\n"+
+		"lab                    -      0      4      4      0      0      0      0\n", "")
+	f.do("busers lab alice -json").has(t, 0, `"USER/GROUP":"lab",
+      "MAX":0,
+      "NJOBS":4,`, "")
+	f.policy.Text = "limit user=alice running=3\nlimit each-user slots=5\n" // of his own: each-user is not for her
+	f.do("busers alice bob nobody -noheader").want(t, 0, ""+
+		"alice                  -      -      6      0      4      1      1      0\n"+
+		"bob                    -      5      4      4      0      0      0      0\n"+
+		"nobody                 -      5      0      0      0      0      0      0\n", "")
+	f.policy.Text = "what\n"
+	f.do("busers").has(t, 255, "", "busers: the policy of the daemon is not understood: line 1: what")
+	f.policy.Text = ""
 	f.jobs = nil
 	f.do("busers", "USER=alice").has(t, 0, head+"alice ", "")
 	if f.selected.User != "" || f.selected.Scope != queue.ScopeUnfinished {

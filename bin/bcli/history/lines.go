@@ -106,6 +106,8 @@ func words(j *pb.Job, state queue.State, e entry) []string {
 		return []string{"Signal <" + strings.TrimPrefix(b.Signal, "SIG") + "> requested" + by + ";"}
 	case *queue.Noted:
 		return []string{"Note: " + b.Text + ";"}
+	case *queue.Extended:
+		return []string{"Run limit is extended" + by + " to " + strconv.FormatFloat(b.RunLimit.Minutes(), 'f', -1, 64) + " min;"}
 	case *queue.Suspended:
 		if b.System {
 			return []string{"Suspended by the system;"}

@@ -5,6 +5,8 @@
 // Ctrl-C works, and the session is attached again as soon as batchd answers. Only the job's end, a refusal or
 // the user ends it.
 //
+// On a terminal the line "~." leaves the session to battach, as "~~" at the beginning of a line stands for "~".
+//
 // Signals. With a pseudo-terminal the terminal is raw: Ctrl-C is a byte like any other, and the hang-up of
 // the terminal leaves the session to battach. Without one, INT, QUIT and HUP go to the job. TERM always goes
 // to the job. Before the job has started, INT and TERM take it back.

@@ -63,6 +63,7 @@ type run struct {
 	running   bool // the job runs, or did
 	taken     bool // the user has taken the job back before its start
 	interrupt bool // the user wants out while batchd is away
+	detached  bool // the user has left with the escape
 }
 
 // Run ties the streams to the job until it has ended, and returns the exit status of bsub.
@@ -93,12 +94,17 @@ func Run(ctx context.Context, cfg Config) int {
 // lost decides what follows a broken attachment.
 func (r *run) lost(err error) (code int, over bool) {
 	r.mu.Lock()
-	out := r.interrupt
+	out, detached := r.interrupt, r.detached
 	r.mu.Unlock()
+	if detached {
+		code = 0
+	} else {
+		code = failed
+	}
 	switch {
-	case out || r.ctx.Err() != nil:
+	case out || detached || r.ctx.Err() != nil:
 		r.announce.say("The session goes on without this terminal; `battach " + strconv.FormatInt(int64(r.Job), 10) + "` comes back to it.")
-		return failed, true
+		return code, true
 	case refused(err):
 		r.announce.say(err.Error())
 		return failed, true
@@ -233,10 +239,22 @@ func (r *run) tie() {
 
 // read passes on standard input until its end. Nobody can wake it from its read; it ends with the process.
 func (r *run) read() {
+	var esc escape
 	for {
 		buf := make([]byte, 8192)
 		n, err := r.Stdin.Read(buf)
-		if n > 0 && !r.queue(queue.PipeFrame{Data: buf[:n]}) {
+		data, leave := buf[:n], false
+		if r.terminal != nil {
+			data, leave = esc.filter(data)
+		}
+		if len(data) > 0 && !r.queue(queue.PipeFrame{Data: data}) {
+			return
+		}
+		if leave {
+			r.mu.Lock()
+			r.detached = true
+			r.mu.Unlock()
+			r.cancel()
 			return
 		}
 		if err != nil {

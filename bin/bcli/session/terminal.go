@@ -1,7 +1,6 @@
 package session
 
 import (
-	"io"
 	"sync"
 
 	"golang.org/x/term"
@@ -14,8 +13,8 @@ type Terminal struct {
 	saved *term.State // guarded by mu; nil while the terminal is in its own mode
 }
 
-// TerminalOf is the terminal behind r, nil when it is something else.
-func TerminalOf(r io.Reader) *Terminal {
+// TerminalOf is the terminal behind a reader or writer, nil when it is something else.
+func TerminalOf(r any) *Terminal {
 	f, ok := r.(interface{ Fd() uintptr })
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return nil

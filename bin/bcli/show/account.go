@@ -75,19 +75,61 @@ func (a *Account) Long(b []byte, st *Style, folded, gpus bool) []byte {
 	cpu, memory := a.efficiency()
 	b = Right(b, fixed(cpu, 2)+"%", 27)
 	b = append(Right(b, fixed(memory, 2)+"%", 20), '\n')
+	for _, u := range a.used() {
+		b = append(append(append(b, "     USED: "...), u.text...), '\n')
+	}
 	for _, text := range a.slices() {
 		b = append(append(append(b, "     SLICE: "...), Clean(text)...), '\n')
 	}
 	return b
 }
 
-// efficiency is what was used of what was given, in percent: CPU time of slots × run time, and the peak of memory.
-func (a *Account) efficiency() (cpu, memory float64) {
-	slots, bytes := 0, int64(0)
+// used is what was used of what was asked for, of one sort, as seff asks.
+type used struct {
+	text                 string
+	name                 string // in documents
+	asked, used, percent []byte
+}
+
+// used is of what ran: CPU time of slots × run time, the peak of memory of what was reserved, and where they were measured
+// the peaks of the slices' memory and the time of their multiprocessors. Nothing is said where nothing was asked for.
+func (a *Account) used() (out []used) {
+	add := func(name string, used_, asked float64, words string, digits int) {
+		if asked <= 0 {
+			return
+		}
+		u, of, part := fixed(used_, digits), fixed(asked, digits), fixed(100*used_/asked, 2)
+		out = append(out, used{strings.NewReplacer("USED", u, "ASKED", of).Replace(words) + " (" + part + " %)", name, []byte(of), []byte(u), []byte(part)})
+	}
+	slots, bytes := a.asked()
+	add("CPU_SECONDS", a.Over.CPU.Seconds(), a.Over.Run().Seconds()*float64(slots), "CPU time USED of ASKED slot-seconds", 2)
+	add("MEMORY_MIB", float64(a.Over.MaxMemory)/(1<<20), float64(bytes)/(1<<20), "memory USED of ASKED MiB at most", 0)
+	var peak, memory, sm, share float64
+	if len(a.Alloc) > 0 { // the first node is the one that measures
+		for _, s := range a.Alloc[0].Slices {
+			if g := a.Usage.GPU(s.UUID); g != nil {
+				peak, memory = peak+float64(g.MaxMemory)/(1<<20), memory+float64(s.Memory)/(1<<20)
+				sm, share = sm+g.SMTime.Seconds(), share+g.Measured.Seconds()*float64(s.SMShare)/10_000
+			}
+		}
+	}
+	add("GPU_MEMORY_MIB", peak, memory, "GPU memory USED of ASKED MiB at most", 0)
+	add("SM_SECONDS", sm, share, "SM time USED of ASKED GPU-seconds", 2)
+	return out
+}
+
+// asked are the slots and the memory that the last attempt held.
+func (a *Account) asked() (slots int, bytes int64) {
 	for _, x := range a.Alloc {
 		slots += max(x.Slots, 1)
 		bytes += x.Memory
 	}
+	return slots, bytes
+}
+
+// efficiency is what was used of what was given, in percent: CPU time of slots × run time, and the peak of memory.
+func (a *Account) efficiency() (cpu, memory float64) {
+	slots, bytes := a.asked()
 	if run := a.Over.Run().Seconds() * float64(slots); run > 0 {
 		cpu = 100 * a.Over.CPU.Seconds() / run
 	}
@@ -201,6 +243,13 @@ func (a *Account) Record(d *JSON, st *Style, long bool) {
 		cpu, memory := a.efficiency()
 		d.Raw("CPU_EFFICIENCY_PERCENT", []byte(fixed(cpu, 2)))
 		d.Raw("MEMORY_EFFICIENCY_PERCENT", []byte(fixed(memory, 2)))
+		list := a.used()
+		d.Each("USED", len(list), func(i int) {
+			d.String("NAME", list[i].name)
+			d.Raw("USED", list[i].used)
+			d.Raw("ASKED", list[i].asked)
+			d.Raw("PERCENT", list[i].percent)
+		})
 		d.String("EXIT_REASON", exitReason(a.Job))
 		d.List("SLICES", a.slices())
 		if len(a.Usage.GPUs) > 0 {

@@ -132,6 +132,7 @@ var JobFields = []Field[*pb.Job]{
 	{Name: "gpu_sm_time", Width: 11, Value: span(1, sliceTime)},
 	{Name: "gpu_sm_mean", Width: 11, Value: sliceMean},
 	{Name: "gpu_usage", Width: 50, Value: str(sliceUsageText)},
+	{Name: "image_fetch", Width: 20, Value: str(FetchText)},
 	{Name: "image", Width: 20, Value: str(func(j *pb.Job) string { return or(j.GetSpec().GetImage(), j.Image) })},
 	{Name: "attempts", Width: 8, Value: num(func(j *pb.Job) int64 { return int64(j.Attempts) })},
 	{Name: "detail", Width: 50, Value: str(func(j *pb.Job) string { return or(j.Detail, j.Note) })},

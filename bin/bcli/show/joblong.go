@@ -32,6 +32,9 @@ func JobLong(b []byte, j *pb.Job, st *Style, folded bool) []byte {
 	if d := or(j.Detail, j.Note); d != "" {
 		b = Paragraph(b, " NOTE: "+d, folded)
 	}
+	if text := FetchText(j); text != "" {
+		b = Paragraph(b, " "+text+";", folded)
+	}
 	if pending(j) {
 		b = append(b, " PENDING REASONS:\n"...)
 		for _, r := range Reasons(j) {
@@ -199,6 +202,7 @@ func submitted(p *parts, j *pb.Job) {
 	}
 	p.flag("Re-runnable", sp.GetRerunnable())
 	p.flag("Exclusive Execution", sp.GetExclusive())
+	p.flag("Writable Image", sp.GetWritable())
 	p.flag("Notify when job begins", sp.GetNotifyBegin())
 	p.flag("Notify when job ends", sp.GetNotifyEnd())
 	p.add("Mail", sp.GetMailUser())

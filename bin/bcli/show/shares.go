@@ -11,7 +11,11 @@ import (
 
 // ShareHead says what bshare's numbers mean.
 func ShareHead(b []byte, s *pb.SharesResponse, st *Style) []byte {
-	b = append(b, "Usage at "+st.CTime(s.At)+"; half of it is forgotten every "+Span(time.Duration(s.HalfLife))+"; 1 fGPU counts as "+figure(s.GpuWeight)+" slots\n"...)
+	b = append(b, "Usage at "+st.CTime(s.At)+"; half of it is forgotten every "+Span(time.Duration(s.HalfLife))+"; 1 fGPU counts as "+figure(s.GpuWeight)+" slots"...)
+	if s.MemoryWeight != 0 {
+		b = append(b, ", 1 GiB of memory as "+figure(s.MemoryWeight)...)
+	}
+	b = append(b, '\n')
 	if s.Flat {
 		b = append(b, "There are no accounts: all users have equal shares (badmin account adds some)\n"...)
 	}
@@ -56,8 +60,9 @@ func ShareRow(b []byte, s *pb.Share, wide bool) []byte {
 	return append(b, '\n')
 }
 
-// ShareRecord adds a line to bshare's document. A level fair share without bound is null.
-func ShareRecord(d *JSON, s *pb.Share) {
+// ShareRecord adds a line to bshare's document. A level fair share without bound is null. USED_SLOT_SECONDS is
+// SLOT_SECONDS + FGPU_SECONDS * FGPU_WEIGHT + GIB_SECONDS * GIB_WEIGHT.
+func ShareRecord(d *JSON, all *pb.SharesResponse, s *pb.Share) {
 	d.Open()
 	d.String("ACCOUNT", s.Account)
 	d.String("USER", s.User)
@@ -66,6 +71,11 @@ func ShareRecord(d *JSON, s *pb.Share) {
 	d.Raw("SHARE", exact(s.Share))
 	d.Raw("USAGE", exact(s.Usage))
 	d.Raw("USED_SLOT_SECONDS", exact(s.Used))
+	d.Raw("SLOT_SECONDS", exact(s.SlotSeconds))
+	d.Raw("FGPU_SECONDS", exact(s.FgpuSeconds))
+	d.Raw("GIB_SECONDS", exact(s.GibSeconds))
+	d.Raw("FGPU_WEIGHT", exact(all.GpuWeight))
+	d.Raw("GIB_WEIGHT", exact(all.MemoryWeight))
 	d.Raw("LEVEL_FAIR_SHARE", exact(s.LevelFairShare))
 	d.Int("RANK", int64(s.Rank))
 	d.Raw("FACTOR", exact(s.Factor))
@@ -103,6 +113,9 @@ func PriorityText(p *pb.Priority) string {
 	if p.User != 0 {
 		s += ", its own (-sp) " + strconv.Itoa(int(p.User))
 	}
+	if p.OverBudget {
+		s += ", and its account has spent its budget: it comes after all that have some left"
+	}
 	switch {
 	case p.Late:
 		return s + "; it has waited so long that it goes before all that have not"
@@ -126,6 +139,7 @@ func priorityRecord(d *JSON, p *pb.Priority) {
 	}
 	d.Int("QUEUE_PRIORITY", int64(p.Queue))
 	d.Int("USER_PRIORITY", int64(p.User))
+	d.Int("OVER_BUDGET", bit(p.OverBudget))
 	d.Raw("POINTS", exact(p.Total))
 	d.Each("POINTS_OF", len(p.Parts), func(i int) {
 		x := p.Parts[i]

@@ -399,3 +399,35 @@ func TestSizes(t *testing.T) {
 		}
 	}
 }
+
+func TestImages(t *testing.T) {
+	st := &Style{Loc: time.UTC, Now: time.Date(2026, 3, 18, 2, 10, 0, 0, time.UTC)}
+	at := time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC).UnixNano()
+	list := []*pb.Image{
+		{Id: 1, Name: "ada/python:3.11", Digest: "sha256:00", Size: 46 << 20, Visibility: "groups", Groups: []string{"physics", "chem"}, Added: at, By: "ada", Source: "x.sif",
+			Description: "two\x1b[31mlines", Labels: map[string]string{"fairslice.min.cpu": "2", "fairslice.min.mem": "1g", "fairslice.apps": "jupyter:http:8091", "fairslice.corecount-env": "OMP_NUM_THREADS"}},
+		{Id: 2, Name: "old:1", Size: 1 << 30, Visibility: "public", Added: at, Removed: at},
+		{Name: "sample:latest", File: "/images/sample.sif", Visibility: "public"},
+	}
+	want := "" +
+		"NAME    TAG     OWNER  SIZE  VISIBLE       ADDED             DESCRIPTION\n" +
+		"python  3.11    ada     46M  physics,chem  2026-03-01 10:00  two\\x1b[31mlines\n" +
+		"old     1       -        1G  (removed)     2026-03-01 10:00  -\n" +
+		"sample  latest  -         -  public        -                 on nodes: /images/sample.sif\n"
+	if got := string(Images(nil, list, true, st)); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	long := string(ImageLong(nil, list[0], st))
+	for _, line := range []string{"Visible to:    groups physics, chem\n", "Apps:          jupyter (http, port 8091)\n", "At least:      2 cores, 1G memory\n", "Core count in: OMP_NUM_THREADS\n", "Size:          46M (48234496 bytes)\n"} {
+		if !strings.Contains(long, line) {
+			t.Errorf("%q is not in\n%s", line, long)
+		}
+	}
+	j := &pb.Job{Spec: &pb.Spec{Image: "python:3.11"}, Fetch: &pb.ImageFetch{Node: "n1", Done: 12 << 27, Total: 26 << 27}}
+	if got := FetchText(j); got != "Image python:3.11 is being fetched to n1: 46 %, 1.5G of 3.2G" {
+		t.Error(got)
+	}
+	if got := FetchText(&pb.Job{}); got != "" {
+		t.Error(got)
+	}
+}
