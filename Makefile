@@ -44,9 +44,10 @@ test: setup build ## run all tests, on the real PostgreSQL, Apptainer, cgroups a
 	$(GO) test -p 2 -timeout 10m $(UNITS)
 	$(GO) test -p 1 -timeout 15m $(CLUSTERS)
 
-test-apps: setup build ## run the tests with real images and a browser (installs what is missing; builds images for minutes, once)
+APPS ?= .
+test-apps: setup build ## run the tests with real images and a browser (installs what is missing; builds images for minutes, once); APPS=PATTERN for some
 	@bash etc/setup-apps.sh
-	FAIRSLICE_APPS=1 $(GO) test -timeout 60m ./test/apps
+	FAIRSLICE_APPS=1 $(GO) test -count=1 -timeout 60m -run '$(APPS)' ./test/apps
 
 screenshots: setup build ## run the page's test in a browser and keep its pictures in docs/, for the README
 	@bash etc/setup-apps.sh
