@@ -19,7 +19,7 @@ func (l *Labels) Lacks(asked Resources) []string {
 		lack("whole GPUs (-gpu num=)", fmt.Sprint(asked.GPUs), fmt.Sprint(l.Min.GPUs))
 	}
 	if asked.GPUs == 0 && asked.FGPU < l.Min.FGPU {
-		lack("fGPU (-fgpu)", asked.FGPU.String(), l.Min.FGPU.String())
+		lack("fGPU (-gpu fgpu=)", asked.FGPU.String(), l.Min.FGPU.String())
 	}
 	return out
 }

@@ -141,7 +141,7 @@ func TestAJobBelowItsImagesMinimumIsRefused(t *testing.T) {
 		}
 		sub := imageJob("ada", "torch:2")
 		sub.Spec.Memory = 512 << 20
-		const want = "torch:2: The image needs more: cores (-n) is 1, and the least is 2; memory (-M) is 512 MiB, and the least is 1024 MiB; fGPU (-fgpu) is 0, and the least is 0.5"
+		const want = "torch:2: The image needs more: cores (-n) is 1, and the least is 2; memory (-M) is 512 MiB, and the least is 1024 MiB; fGPU (-gpu fgpu=) is 0, and the least is 0.5"
 		if _, err := s.e.Submit(context.Background(), sub); err == nil || err.Error() != want {
 			t.Errorf("got  %v\nwant %s", err, want)
 		}
