@@ -93,6 +93,7 @@ func (s *Server) Tail(ctx context.Context, by queue.Identity, job string, size i
 	if err != nil {
 		return nil, nil, err
 	}
+	order.Tail = int64(size)
 	pipe, err := s.hub.Pipe(ctx, node, order)
 	if err != nil {
 		return nil, nil, err

@@ -145,6 +145,7 @@ type PipeOrder struct {
 	ID         ElementID
 	Attempt    int
 	Follow     bool
+	Tail       int64 // with kind peek: only the last so many bytes of each file, 0 for all
 	Replay     bool
 	Rows, Cols uint16
 	Exec       *ExecOrder       // with kind exec

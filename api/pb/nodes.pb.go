@@ -1802,6 +1802,7 @@ type OpenPipe struct {
 	Dial          *DialOrder             `protobuf:"bytes,12,opt,name=dial,proto3" json:"dial,omitempty"`
 	App           []byte                 `protobuf:"bytes,13,opt,name=app,proto3" json:"app,omitempty"` // images.AppOrder as JSON, for the server beside the job
 	Snapshot      *SnapshotOrder         `protobuf:"bytes,14,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
+	Tail          int64                  `protobuf:"varint,15,opt,name=tail,proto3" json:"tail,omitempty"` // peek: only the last so many bytes of each file, 0 for all
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1932,6 +1933,13 @@ func (x *OpenPipe) GetSnapshot() *SnapshotOrder {
 		return x.Snapshot
 	}
 	return nil
+}
+
+func (x *OpenPipe) GetTail() int64 {
+	if x != nil {
+		return x.Tail
+	}
+	return 0
 }
 
 // SnapshotOrder sends the root file system of a job's container as an archive, with these labels beside those that it has.
@@ -2345,7 +2353,7 @@ const file_fairslice_v1_nodes_proto_rawDesc = "" +
 	"\x06signal\x18\x06 \x01(\tR\x06signal\x12\x17\n" +
 	"\aat_once\x18\a \x01(\bR\x06atOnce\x12\x1b\n" +
 	"\trun_limit\x18\b \x01(\x03R\brunLimit\x12!\n" +
-	"\fmemory_limit\x18\t \x01(\x03R\vmemoryLimit\"\x9a\x03\n" +
+	"\fmemory_limit\x18\t \x01(\x03R\vmemoryLimit\"\xae\x03\n" +
 	"\bOpenPipe\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x10\n" +
@@ -2361,7 +2369,8 @@ const file_fairslice_v1_nodes_proto_rawDesc = "" +
 	"\x04copy\x18\v \x01(\v2\x17.fairslice.v1.CopyOrderR\x04copy\x12+\n" +
 	"\x04dial\x18\f \x01(\v2\x17.fairslice.v1.DialOrderR\x04dial\x12\x10\n" +
 	"\x03app\x18\r \x01(\fR\x03app\x127\n" +
-	"\bsnapshot\x18\x0e \x01(\v2\x1b.fairslice.v1.SnapshotOrderR\bsnapshot\"\x8b\x01\n" +
+	"\bsnapshot\x18\x0e \x01(\v2\x1b.fairslice.v1.SnapshotOrderR\bsnapshot\x12\x12\n" +
+	"\x04tail\x18\x0f \x01(\x03R\x04tail\"\x8b\x01\n" +
 	"\rSnapshotOrder\x12?\n" +
 	"\x06labels\x18\x01 \x03(\v2'.fairslice.v1.SnapshotOrder.LabelsEntryR\x06labels\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +

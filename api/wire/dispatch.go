@@ -139,13 +139,13 @@ func ToHeartbeat(p *pb.Heartbeat) queue.Heartbeat {
 
 // FromPipeOrder makes the message.
 func FromPipeOrder(o queue.PipeOrder) *pb.OpenPipe {
-	return &pb.OpenPipe{Id: o.Pipe, Kind: o.Kind, Job: int64(o.ID.Job), Index: int32(o.ID.Index), Attempt: int32(o.Attempt), Follow: o.Follow, Replay: o.Replay, Rows: uint32(o.Rows), Cols: uint32(o.Cols),
+	return &pb.OpenPipe{Id: o.Pipe, Kind: o.Kind, Job: int64(o.ID.Job), Index: int32(o.ID.Index), Attempt: int32(o.Attempt), Follow: o.Follow, Tail: o.Tail, Replay: o.Replay, Rows: uint32(o.Rows), Cols: uint32(o.Cols),
 		Exec: FromExecOrder(o.Exec), Copy: FromCopyOrder(o.Copy), Dial: FromDialOrder(o.Dial), App: fromAppOrder(o.App), Snapshot: fromSnapshotOrder(o.Snapshot)}
 }
 
 // ToPipeOrder is the inverse of FromPipeOrder.
 func ToPipeOrder(p *pb.OpenPipe) queue.PipeOrder {
-	return queue.PipeOrder{Pipe: p.GetId(), Kind: p.GetKind(), ID: elementID(p.GetJob(), p.GetIndex()), Attempt: int(p.GetAttempt()), Follow: p.GetFollow(), Replay: p.GetReplay(), Rows: uint16(p.GetRows()), Cols: uint16(p.GetCols()),
+	return queue.PipeOrder{Pipe: p.GetId(), Kind: p.GetKind(), ID: elementID(p.GetJob(), p.GetIndex()), Attempt: int(p.GetAttempt()), Follow: p.GetFollow(), Tail: p.GetTail(), Replay: p.GetReplay(), Rows: uint16(p.GetRows()), Cols: uint16(p.GetCols()),
 		Exec: ToExecOrder(p.GetExec()), Copy: ToCopyOrder(p.GetCopy()), Dial: ToDialOrder(p.GetDial()), App: toAppOrder(p.GetApp()), Snapshot: toSnapshotOrder(p.GetSnapshot())}
 }
 

@@ -115,6 +115,10 @@ func (t *attempt) servePeek(o queue.PipeOrder, p queue.Pipe) error {
 		}
 		defer errFile.Close()
 	}
+	if o.Tail > 0 {
+		skipTo(out, o.Tail)
+		skipTo(errFile, o.Tail)
+	}
 	for {
 		over := t.snapshot().Stage == ended // asked before reading, so that nothing written before the end is missed
 		if err := send(out, func(b []byte) error { return p.Send(queue.PipeOutput{Data: b}) }); err != nil {
@@ -149,6 +153,20 @@ func (t *attempt) openOutput(path string, from int64) (*os.File, error) {
 		_, _ = f.Seek(from, io.SeekStart)
 	}
 	return f, nil
+}
+
+// skipTo leaves the last so many bytes of what is still to be read of a file; of a pipe, or of nil, all.
+func skipTo(f *os.File, last int64) {
+	if f == nil {
+		return
+	}
+	at, err := f.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return
+	}
+	if end, err := f.Seek(0, io.SeekEnd); err == nil {
+		_, _ = f.Seek(max(at, end-last), io.SeekStart)
+	}
 }
 
 func send(f *os.File, out func([]byte) error) error {
