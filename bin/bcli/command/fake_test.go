@@ -24,6 +24,7 @@ type fake struct {
 	queues   *pb.QueuesResponse
 	hosts    *pb.HostsResponse
 	cluster  *pb.ClusterResponse
+	images   []*pb.Image
 	login    *pb.LoginResponse
 	apps     *pb.AppsResponse
 	why      *pb.WhyResponse
@@ -66,6 +67,8 @@ func pages[T any](err error, list []T, f func(T) error) error {
 	}
 	return err
 }
+
+func (f *fake) Images(context.Context, bool) ([]*pb.Image, error) { return f.images, f.err }
 
 func (f *fake) Submit(_ context.Context, s queue.Submission) (queue.Accepted, error) {
 	f.submitted = s

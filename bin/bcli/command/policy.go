@@ -212,9 +212,12 @@ func (c *call) noteUnknown(u Users, text string) int {
 	if err != nil || len(policy.Unknown(nil, nil)) == 0 { // no limit names any
 		return 0
 	}
-	cluster, err := u.Cluster(c.ctx)
-	if err != nil {
-		return c.failErr(err)
+	// Only administrators see all images; who does not cannot tell what is gone from what is another's.
+	list, err := u.Images(c.ctx, true)
+	seesAll := err == nil
+	var images []string
+	for _, i := range list {
+		images = append(images, i.GetName())
 	}
 	listed, err := u.Queues(c.ctx, &pb.QueuesRequest{})
 	if err != nil {
@@ -224,7 +227,10 @@ func (c *call) noteUnknown(u Users, text string) int {
 	for _, q := range listed.GetQueues() {
 		queues = append(queues, q.GetName())
 	}
-	for _, s := range policy.Unknown(queues, cluster.GetImages()) {
+	for _, s := range policy.Unknown(queues, images) {
+		if s.Kind == accounting.ForImage && !seesAll {
+			continue
+		}
 		c.say("Note: limit " + show.Clean(s.String()) + ": there is no such " + string(s.Kind) + " any more, and so it limits nothing")
 	}
 	return 0

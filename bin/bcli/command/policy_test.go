@@ -117,7 +117,7 @@ func TestLimitsOfWhatIsGoneAreMarked(t *testing.T) {
 	f := policed()
 	f.policy.Text = "limit queue=gone slots=1\nlimit queue=normal slots=1\nlimit image=base running=1\nlimit image=old:2 running=1\nlimit image=/home/x.sif slots=1\n"
 	f.queues = &pb.QueuesResponse{Queues: []*pb.Queue{{Name: "normal"}}}
-	f.cluster = &pb.ClusterResponse{Images: []string{"base:latest", "old:1"}}
+	f.images = []*pb.Image{{Name: "base:latest"}, {Name: "old:1"}}
 	note := "Note: limit queue=gone: there is no such queue any more, and so it limits nothing\nNote: limit image=old:2: there is no such image any more, and so it limits nothing\n"
 	f.do("badmin limit show").want(t, 0, f.policy.Text, note)
 	f.do("badmin policy show").has(t, 0, "# version 7", note)
