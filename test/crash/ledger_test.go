@@ -85,7 +85,7 @@ func killDaemons(c *cluster, r *rand.Rand, stop <-chan struct{}, killed *atomic.
 		select {
 		case <-stop:
 			return
-		case <-time.After(time.Duration(r.IntN(1500)) * time.Millisecond):
+		case <-time.After(time.Duration(r.IntN(1000)) * time.Millisecond):
 		}
 		if c.kill9(part{kind: "batchd"}) {
 			killed.Add(1)
@@ -107,7 +107,7 @@ func TestKillsDuringRollUp(t *testing.T) {
 	go func() { defer close(daemons); killDaemons(c, rand.New(rand.NewPCG(seed, 2)), stop, &killed) }()
 	parallel(4, func(l int) {
 		r := rand.New(rand.NewPCG(seed, uint64(10+l)))
-		for n := 0; n < 10 || n < 100 && killed.Load() < 5; n++ {
+		for n := 0; n < 10 || n < 400 && killed.Load() < 5; n++ {
 			size, args := 1, []string{"-P", "p" + strconv.Itoa(r.IntN(3))}
 			if r.IntN(3) == 0 {
 				size = 2 + r.IntN(5)
