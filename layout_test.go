@@ -18,7 +18,7 @@ import (
 // everything below it, a more exact line wins. Tests may import more. A new folder needs its line here.
 var layout = map[string][]string{
 	"nodes":            {},
-	"nodes/imagecache": {"images"},
+	"nodes/imagecache": {"images", "images/steady"},
 	"images":           {"nodes"},
 	"queue":            {"nodes", "images"},
 	"accounting":       {"queue", "nodes", "backfill/placement"},
@@ -59,8 +59,9 @@ var layout = map[string][]string{
 	"nodes/session/tree":    {},
 	"nodes/apptainer/enter": {"nodes/apptainer", "nodes/fgpu", "nodes/session"}, // a program of its own, which runs inside the container
 
-	"images/sif":   {"images"},
-	"images/depot": {"images", "images/sif"},
+	"images/sif":    {"images"},
+	"images/depot":  {"images", "images/sif", "images/steady"},
+	"images/steady": {},
 
 	"api":        {"nodes", "images", "queue", "accounting", "backfill", "reports", "archive", "api/..."},
 	"api/pb/...": {"api/pb/..."}, // generated

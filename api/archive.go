@@ -87,32 +87,11 @@ func (u *users) Restore(ctx context.Context, stream *connect.ClientStream[pb.Res
 		return nil, errors.Join(wire.Errorf(Invalid, "the first message must have the sum of the file"), stream.Err())
 	}
 	sum := stream.Msg().GetSum()
-	out, err := u.engine.Restore(ctx, sum, &restoreFrom{stream: stream})
+	out, err := u.engine.Restore(ctx, sum, &messages[pb.RestoreRequest]{stream: stream, data: (*pb.RestoreRequest).GetData})
 	if err == nil && !out.Again {
 		u.log.InfoContext(ctx, "archived jobs restored", "user", by.User, "jobs", out.History)
 	}
 	return answer(archiveResponse(out), err)
-}
-
-// restoreFrom reads the file out of the messages.
-type restoreFrom struct {
-	stream *connect.ClientStream[pb.RestoreRequest]
-	left   []byte
-}
-
-func (r *restoreFrom) Read(p []byte) (int, error) {
-	for len(r.left) == 0 {
-		if !r.stream.Receive() {
-			if err := r.stream.Err(); err != nil {
-				return 0, err
-			}
-			return 0, io.EOF
-		}
-		r.left = r.stream.Msg().GetData()
-	}
-	n := copy(p, r.left)
-	r.left = r.left[n:]
-	return n, nil
 }
 
 func archiveResponse(out ArchiveOutcome) *pb.ArchiveResponse {

@@ -168,17 +168,11 @@ func (s *Server) running(id string, by queue.Identity) (element queue.ElementID,
 		return element, 0, "", wire.Errorf(Invalid, "Job <%s> : name one job", id)
 	}
 	s.engine.View(func(v queue.View) {
-		found, notFound, selectErr := s.engine.Select(v, queue.Selection{IDs: []string{id}}, by)
+		var found []Found
+		if found, err = s.elements(v, id, by); err != nil {
+			return
+		}
 		switch {
-		case selectErr != nil:
-			err = selectErr
-			return
-		case len(found) == 0 && len(notFound) > 0:
-			err = wire.Errorf(NotFound, "%s", notFound[0])
-			return
-		case len(found) == 0:
-			err = wire.Errorf(NotFound, "Job <%s> is not found", id)
-			return
 		case found[0].Job.Owner.UID != by.UID: // before anything else is told of it
 			err = wire.Errorf(Denied, "Job <%s> : User permission denied", id)
 			return

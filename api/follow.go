@@ -129,16 +129,8 @@ func (u *users) Peek(ctx context.Context, req *connect.Request[pb.PeekRequest], 
 
 func (u *users) peekable(id string, by queue.Identity) (order queue.PipeOrder, node nodes.ID, hasErr bool, err error) {
 	u.engine.View(func(v queue.View) {
-		found, notFound, selectErr := u.engine.Select(v, queue.Selection{IDs: []string{id}}, by)
-		switch {
-		case selectErr != nil:
-			err = selectErr
-			return
-		case len(found) == 0 && len(notFound) > 0:
-			err = wire.Errorf(NotFound, "%s", notFound[0])
-			return
-		case len(found) == 0:
-			err = wire.Errorf(NotFound, "Job <%s> is not found", id)
+		var found []Found
+		if found, err = u.elements(v, id, by); err != nil {
 			return
 		}
 		j, e := found[0].Job, found[0].Element
@@ -160,4 +152,18 @@ func (u *users) peekable(id string, by queue.Identity) (order queue.PipeOrder, n
 		}
 	})
 	return order, node, hasErr, err
+}
+
+// elements are those that one ID names, at least one.
+func (s *Server) elements(v queue.View, id string, by queue.Identity) ([]Found, error) {
+	found, notFound, err := s.engine.Select(v, queue.Selection{IDs: []string{id}}, by)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(found) == 0 && len(notFound) > 0:
+		return nil, wire.Errorf(NotFound, "%s", notFound[0])
+	case len(found) == 0:
+		return nil, wire.Errorf(NotFound, "Job <%s> is not found", id)
+	}
+	return found, nil
 }

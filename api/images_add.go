@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"errors"
-	"io"
 	"sync"
 	"time"
 
@@ -71,29 +70,8 @@ func (s imageService) UploadImage(ctx context.Context, stream *connect.ClientStr
 		return nil, errors.Join(wire.Errorf(Invalid, "the first message must name the upload"), stream.Err())
 	}
 	first := stream.Msg()
-	size, err := s.engine.ReceiveImage(by, first.GetUpload(), first.GetOffset(), &uploadFrom{stream: stream})
+	size, err := s.engine.ReceiveImage(by, first.GetUpload(), first.GetOffset(), &messages[pb.UploadImageRequest]{stream: stream, data: (*pb.UploadImageRequest).GetData})
 	return answer(&pb.UploadImageResponse{Size: size}, err)
-}
-
-// uploadFrom reads the file out of the messages.
-type uploadFrom struct {
-	stream *connect.ClientStream[pb.UploadImageRequest]
-	left   []byte
-}
-
-func (r *uploadFrom) Read(p []byte) (int, error) {
-	for len(r.left) == 0 {
-		if !r.stream.Receive() {
-			if err := r.stream.Err(); err != nil {
-				return 0, err
-			}
-			return 0, io.EOF
-		}
-		r.left = r.stream.Msg().GetData()
-	}
-	n := copy(p, r.left)
-	r.left = r.left[n:]
-	return n, nil
 }
 
 type progressStream = connect.ServerStream[pb.ImageProgress]

@@ -2,8 +2,7 @@ package client
 
 import (
 	"context"
-	"errors"
-	"io"
+	"net/http"
 	"sync"
 
 	"connectrpc.com/connect"
@@ -24,31 +23,13 @@ type Beside struct {
 // Exec runs a program beside a job, or copies files. It is tried again while the daemon does not answer, and never once it
 // has: a program must not run twice.
 func (u *Users) Exec(ctx context.Context, open *pb.ExecOpen) (*Beside, error) {
-	client, err := u.client()
+	stream, cancel, err := converse(ctx, u, func(ctx context.Context, client *http.Client) *connect.BidiStreamForClient[pb.ExecRequest, pb.ExecResponse] {
+		return pbconnect.NewUsersClient(client, u.base).Exec(ctx)
+	}, &pb.ExecRequest{Kind: &pb.ExecRequest_Open{Open: open}})
 	if err != nil {
 		return nil, err
 	}
-	var b *Beside
-	err = u.config.retry(ctx, ifNotSent, func() error {
-		lasting, cancel := context.WithCancel(ctx)
-		stream := pbconnect.NewUsersClient(client, u.base).Exec(lasting)
-		hangUp(lasting, stream)
-		leaveWith(lasting, stream.CloseRequest)
-		err := stream.Send(&pb.ExecRequest{Kind: &pb.ExecRequest_Open{Open: open}})
-		if errors.Is(err, io.EOF) { // Connect's word for "ask Receive"
-			_, err = stream.Receive()
-		}
-		if err != nil {
-			cancel()
-			if errors.Is(err, errNotSent) {
-				return err
-			}
-			return coded(err)
-		}
-		b = &Beside{stream: stream, cancel: cancel}
-		return nil
-	})
-	return b, err
+	return &Beside{stream: stream, cancel: cancel}, nil
 }
 
 // Recv waits for what comes. After Exited nothing does.

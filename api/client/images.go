@@ -2,8 +2,8 @@ package client
 
 import (
 	"context"
-	"errors"
 	"io"
+	"net/http"
 
 	"connectrpc.com/connect"
 
@@ -46,49 +46,13 @@ func (u *Users) AddImage(ctx context.Context, req *pb.AddImageRequest) (offset i
 	return res.Offset, err
 }
 
-// uploadPart is how much of a file one message has.
-const uploadPart = 256 << 10
-
 // UploadImage sends what from has, which begins at offset of the file. When it fails, AddImage says how much has arrived. An
 // error of from's own comes back as it is.
-func (u *Users) UploadImage(ctx context.Context, upload string, offset int64, from io.Reader) error {
-	client, err := u.client()
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var stream *connect.ClientStreamForClient[pb.UploadImageRequest, pb.UploadImageResponse]
-	err = u.config.retry(ctx, ifNotSent, func() error {
-		stream = pbconnect.NewImagesClient(client, u.base).UploadImage(ctx)
-		err := stream.Send(&pb.UploadImageRequest{Upload: upload, Offset: offset})
-		if errors.Is(err, io.EOF) { // Connect's word for "ask for the answer"
-			_, err = stream.CloseAndReceive()
-		}
-		if err == nil || errors.Is(err, errNotSent) {
-			return err
-		}
-		return coded(err)
-	})
-	if err != nil {
-		return err
-	}
-	buf := make([]byte, uploadPart)
-	for {
-		n, err := io.ReadFull(from, buf)
-		if n > 0 {
-			if err := stream.Send(&pb.UploadImageRequest{Data: buf[:n]}); err != nil {
-				break // the answer says why
-			}
-		}
-		if err == io.EOF || err == io.ErrUnexpectedEOF {
-			break
-		} else if err != nil {
-			return err
-		}
-	}
-	_, err = stream.CloseAndReceive()
-	return coded(err)
+func (u *Users) UploadImage(ctx context.Context, id string, offset int64, from io.Reader) error {
+	_, err := upload(ctx, u, func(ctx context.Context, client *http.Client) *connect.ClientStreamForClient[pb.UploadImageRequest, pb.UploadImageResponse] {
+		return pbconnect.NewImagesClient(client, u.base).UploadImage(ctx)
+	}, &pb.UploadImageRequest{Upload: id, Offset: offset}, from, func(data []byte) *pb.UploadImageRequest { return &pb.UploadImageRequest{Data: data} })
+	return err
 }
 
 // ImportImage makes an image of an upload. each hears how far it is; the last message has the image.

@@ -62,32 +62,15 @@ type Session struct {
 // Attach ties the caller to a session of its own, and waits with it until it starts. takeover (battach)
 // asks for what the terminal showed last. It is tried again while the daemon does not answer.
 func (u *Users) Attach(ctx context.Context, job queue.JobID, takeover bool, rows, cols uint16) (*Session, error) {
-	client, err := u.client()
+	first := &pb.AttachRequest{Kind: &pb.AttachRequest_Open{Open: &pb.AttachOpen{
+		Job: int64(job), Takeover: takeover, Size: &pb.WindowSize{Rows: uint32(rows), Cols: uint32(cols)}}}}
+	stream, cancel, err := converse(ctx, u, func(ctx context.Context, client *http.Client) *connect.BidiStreamForClient[pb.AttachRequest, pb.AttachResponse] {
+		return pbconnect.NewUsersClient(client, u.base).Attach(ctx)
+	}, first)
 	if err != nil {
 		return nil, err
 	}
-	var s *Session
-	err = u.config.retry(ctx, ifNotSent, func() error {
-		lasting, cancel := context.WithCancel(ctx)
-		stream := pbconnect.NewUsersClient(client, u.base).Attach(lasting)
-		hangUp(lasting, stream)
-		leaveWith(lasting, stream.CloseRequest)
-		err := stream.Send(&pb.AttachRequest{Kind: &pb.AttachRequest_Open{Open: &pb.AttachOpen{
-			Job: int64(job), Takeover: takeover, Size: &pb.WindowSize{Rows: uint32(rows), Cols: uint32(cols)}}}})
-		if errors.Is(err, io.EOF) { // Connect's word for "ask Receive"
-			_, err = stream.Receive()
-		}
-		if err != nil {
-			cancel()
-			if errors.Is(err, errNotSent) {
-				return err
-			}
-			return coded(err)
-		}
-		s = &Session{stream: stream, cancel: cancel}
-		return nil
-	})
-	return s, err
+	return &Session{stream: stream, cancel: cancel}, nil
 }
 
 // Recv waits for a state of the job or for output. The last state comes after the last output, and then io.EOF.

@@ -1,33 +1,16 @@
 package depot
 
 import (
-	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// steady writes to the disk as it goes. Else gigabytes would wait in memory until the database, whose log is on the same disk,
-// asks for its own few bytes to be written, and has to wait for all of them: longer than a leader may be silent.
-type steady struct {
-	f    *os.File
-	late int // bytes that are not on the disk yet
-}
-
-const steadyBytes = 16 << 20
-
-func (s *steady) Write(p []byte) (int, error) {
-	n, err := s.f.Write(p)
-	if s.late += n; err == nil && s.late >= steadyBytes {
-		s.late, err = 0, s.f.Sync()
-	}
-	return n, err
-}
-
 // writeEvery is how often what is being made is written to the disk.
 const writeEvery = 500 * time.Millisecond
 
-// writeSteadily does for the programs and packages that make an image what steady does for an upload, until stop.
+// writeSteadily does for the programs and packages that make an image what steady.Writer does for an upload: the database, whose log may be on the
+// same disk, must not wait for gigabytes longer than a leader may be silent. It goes on, until stop.
 func (d *Depot) writeSteadily() (stop func()) {
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -14,6 +14,7 @@ import (
 
 	"fairslice/images"
 	"fairslice/images/sif"
+	"fairslice/images/steady"
 )
 
 // Upload names something that a user sends. Users cannot reach each other's.
@@ -118,7 +119,7 @@ func (d *Depot) Receive(u Upload, offset int64, r io.Reader) (size int64, err er
 	if d.cfg.MaxFile == 0 || d.cfg.MaxRoot == 0 {
 		most = 1 << 62
 	}
-	n, err := io.Copy(&steady{f: f}, io.LimitReader(r, most-size+1))
+	n, err := io.Copy(&steady.Writer{File: f}, io.LimitReader(r, most-size+1))
 	if size += n; err == nil && size > most {
 		err = Refused{fmt.Sprintf("it has more than %d bytes, which is the most allowed", most)}
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"fairslice/images"
+	"fairslice/images/steady"
 )
 
 // fetch is one file on its way. It goes on as long as somebody waits for it.
@@ -136,7 +137,7 @@ func (c *Cache) try(ctx context.Context, w Wanted, partial string, arrived *atom
 	}
 	arrived.Store(have)
 	if have < w.Size {
-		to := &counted{io.MultiWriter(&steady{f: out}, sum), w.Size - have, arrived}
+		to := &counted{io.MultiWriter(&steady.Writer{File: out}, sum), w.Size - have, arrived}
 		if err := c.source.Fetch(ctx, w.Digest, have, to); err != nil {
 			return noRoom(fmt.Errorf("fetch %s: %w", w.Digest, err))
 		}
@@ -165,22 +166,6 @@ func check(w Wanted, sum hash.Hash, have int64) error {
 		return fmt.Errorf("%w: it has %d bytes and the digest %s, not %s", ErrDamaged, have, got, w.Digest)
 	}
 	return nil
-}
-
-// steady writes to the disk as it goes, so that others who wait for the same disk never wait for gigabytes.
-type steady struct {
-	f    *os.File
-	late int // bytes that are not on the disk yet
-}
-
-const steadyBytes = 16 << 20
-
-func (s *steady) Write(p []byte) (int, error) {
-	n, err := s.f.Write(p)
-	if s.late += n; err == nil && s.late >= steadyBytes {
-		s.late, err = 0, s.f.Sync()
-	}
-	return n, err
 }
 
 // noRoom turns a full disk into ErrNoRoom.

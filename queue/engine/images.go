@@ -198,15 +198,21 @@ func (t *tx) ownImage(by queue.Identity, name string) (*images.Image, error) {
 // chooseImage turns a name of the catalogue into the image that it stands for now, which the job keeps. A user's own images
 // come before the site's. Paths, and images of the configuration, stay as they are.
 func (e *Engine) chooseImage(s *queue.Spec, owner queue.Identity) error {
+	if s.ImageID = 0; !namesImage(s) { // most jobs do not, and must not wait here for the commit under way
+		return nil
+	}
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	return e.findImage(s, owner)
 }
 
+// namesImage says that a job asks for an image by its name.
+func namesImage(s *queue.Spec) bool { return s.Image != "" && !images.IsFile(s.Image) }
+
 // findImage is chooseImage with the book locked.
 func (e *Engine) findImage(s *queue.Spec, owner queue.Identity) error {
 	s.ImageID = 0
-	if s.Image == "" || images.IsFile(s.Image) {
+	if !namesImage(s) {
 		return nil
 	}
 	ref, err := images.ParseRef(s.Image)

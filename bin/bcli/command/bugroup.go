@@ -25,17 +25,9 @@ type group struct {
 }
 
 func bugroup(c *call, p *option.Parsed) int {
-	u, ok := c.connect()
-	if !ok {
-		return failed
-	}
-	state, err := u.Policy(c.ctx)
-	if err != nil {
-		return c.failErr(err)
-	}
-	policy, err := accounting.ParsePolicy(state.Text)
-	if err != nil {
-		return c.fail("bugroup: the policy of the daemon is not understood: " + show.CleanText(err.Error()))
+	_, policy, code := c.sitePolicy("bugroup")
+	if code != 0 {
+		return code
 	}
 	groups := userGroups(policy, p.Has("r"))
 	var missing []string

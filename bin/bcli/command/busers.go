@@ -100,17 +100,9 @@ func (l *loads) max(name string) int64 {
 }
 
 func busers(c *call, p *option.Parsed) int {
-	u, ok := c.connect()
-	if !ok {
-		return failed
-	}
-	state, err := u.Policy(c.ctx)
-	if err != nil {
-		return c.failErr(err)
-	}
-	policy, err := accounting.ParsePolicy(state.Text)
-	if err != nil {
-		return c.fail("busers: the policy of the daemon is not understood: " + show.CleanText(err.Error()))
+	u, policy, code := c.sitePolicy("busers")
+	if code != 0 {
+		return code
 	}
 	names := p.Operands
 	who := "all"
@@ -119,7 +111,7 @@ func busers(c *call, p *option.Parsed) int {
 	}
 	of := &loads{policy, map[string]*load{}, map[string]*load{}}
 	caller := ""
-	err = u.Jobs(c.ctx, &pb.JobsRequest{Select: &pb.Selection{User: who, Scope: string(queue.ScopeUnfinished)}}, func(page *pb.JobsResponse) error {
+	err := u.Jobs(c.ctx, &pb.JobsRequest{Select: &pb.Selection{User: who, Scope: string(queue.ScopeUnfinished)}}, func(page *pb.JobsResponse) error {
 		for _, j := range page.Jobs {
 			caller = j.GetOwner().GetUser()
 			of.add(j)

@@ -290,3 +290,19 @@ func (c *call) location() *time.Location {
 	}
 	return time.Local
 }
+
+// sitePolicy connects, and reads the policy in force. A code other than 0 is the command's, which has said why.
+func (c *call) sitePolicy(command string) (u Users, policy *accounting.Policy, code int) {
+	u, ok := c.connect()
+	if !ok {
+		return nil, nil, failed
+	}
+	state, err := u.Policy(c.ctx)
+	if err != nil {
+		return nil, nil, c.failErr(err)
+	}
+	if policy, err = accounting.ParsePolicy(state.Text); err != nil {
+		return nil, nil, c.fail(command + ": the policy of the daemon is not understood: " + show.CleanText(err.Error()))
+	}
+	return u, policy, 0
+}
