@@ -27,6 +27,7 @@ type wire struct {
 	in   chan queue.PipeFrame // closed when the user goes
 	mu   sync.Mutex
 	out  strings.Builder
+	err  strings.Builder // apart from out: two pipes have no order between them
 	exit int // -1 before it
 	fail string
 }
@@ -43,7 +44,7 @@ func (w *wire) Send(o queue.PipeOutput) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.out.Write(o.Data)
-	w.out.Write(o.Err)
+	w.err.Write(o.Err)
 	if o.Exited {
 		w.exit = o.Status
 	}
@@ -75,8 +76,8 @@ func TestTheServerBesideAJobOutlivesNoded(t *testing.T) {
 	s.agent.cfg.Enter = enter
 	s.assign(s.job(1, "while [ ! -e go ]; do sleep 0.02; done; exit 5"))
 	s.assign(s.job(2, "sleep 1000"))
-	if w := s.exec(1, "sh", "-c", "echo $LSB_JOBFILENAME; echo oops >&2; exit 7"); w.exit != 7<<8 || !strings.HasSuffix(w.out.String(), "script\noops\n") {
-		t.Errorf("%q %q exit %x", w.out.String(), w.fail, w.exit)
+	if w := s.exec(1, "sh", "-c", "echo $LSB_JOBFILENAME; echo oops >&2; exit 7"); w.exit != 7<<8 || !strings.HasSuffix(w.out.String(), "script\n") || w.err.String() != "oops\n" {
+		t.Errorf("%q %q %q exit %x", w.out.String(), w.err.String(), w.fail, w.exit)
 	}
 	if w := s.exec(1, "no-such-program"); w.exit != exitNotFound<<8 {
 		t.Errorf("%q %q exit %x", w.out.String(), w.fail, w.exit)
