@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // site is a server on a Unix socket and on TLS, with a fake engine behind.
 type site struct {
-	t      *testing.T
+	t      testing.TB
 	engine *engine
 	hub    *api.Hub
 	server *api.Server
@@ -35,7 +35,7 @@ type site struct {
 	ca     string
 }
 
-func newSite(t *testing.T, hub api.HubConfig, cfg api.Config) *site {
+func newSite(t testing.TB, hub api.HubConfig, cfg api.Config) *site {
 	t.Helper()
 	dir := t.TempDir()
 	log := quiet()
@@ -168,7 +168,7 @@ func (s *site) node(c client.Config, a *agent) (up queue.Upstream, stop func()) 
 	return receive(s.t, a.up), stop
 }
 
-func receive[T any](t *testing.T, c <-chan T) T {
+func receive[T any](t testing.TB, c <-chan T) T {
 	t.Helper()
 	select {
 	case v := <-c:

@@ -56,7 +56,7 @@ func open(c net.Conn, q *Request) (*Conn, error) {
 	if len(b) > maxRequest {
 		return nil, &RefusedError{Invalid, fmt.Sprintf("the request has %d bytes; %d are allowed", len(b), maxRequest)}
 	}
-	s := &Conn{c: c, r: &reader{r: c}, w: &writer{w: c}}
+	s := &Conn{c: c, r: newReader(c), w: &writer{w: c}}
 	_ = c.SetDeadline(time.Now().Add(openTimeout)) // of a Unix socket: cannot fail
 	if err := s.w.frame(frameRequest, b); err != nil {
 		return nil, fmt.Errorf("ask the job's server: %w", err)

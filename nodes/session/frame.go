@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bufio"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -51,16 +52,26 @@ func limitOf(kind byte) (limit uint32, ok bool) {
 	return 0, false
 }
 
+const headSize = 5
+
 // reader reads frames. The payload it returns is good until the next call.
 type reader struct {
-	r   io.Reader
+	r   *bufio.Reader // has room for a whole frame of data: that one is not copied
+	old int           // bytes in r of the frame before
 	buf []byte
 }
 
+func newReader(r io.Reader) *reader { return &reader{r: bufio.NewReaderSize(r, 2*(headSize+MaxData))} }
+
 // next returns io.EOF only between frames.
 func (r *reader) next() (kind byte, payload []byte, err error) {
-	var head [5]byte
-	if _, err := io.ReadFull(r.r, head[:]); err != nil {
+	_, _ = r.r.Discard(r.old) // it is there
+	r.old = 0
+	head, err := r.r.Peek(headSize)
+	switch {
+	case err == io.EOF && len(head) > 0:
+		return 0, nil, io.ErrUnexpectedEOF
+	case err != nil:
 		return 0, nil, err
 	}
 	kind = head[0]
@@ -74,6 +85,14 @@ func (r *reader) next() (kind byte, payload []byte, err error) {
 	case (kind == frameResize || kind == frameWindow || kind == frameExit || kind == frameSignal) && size != limit:
 		return 0, nil, fmt.Errorf("frame %q of %d bytes; it has %d", kind, size, limit)
 	}
+	if whole := headSize + int(size); whole <= r.r.Size() {
+		if payload, err = r.r.Peek(whole); err != nil {
+			return 0, nil, io.ErrUnexpectedEOF
+		}
+		r.old = whole
+		return kind, payload[headSize:], nil
+	}
+	_, _ = r.r.Discard(headSize)
 	if int(size) > cap(r.buf) {
 		r.buf = make([]byte, size)
 	}

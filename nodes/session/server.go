@@ -152,7 +152,7 @@ func (s *server) greet(c *net.UnixConn) {
 		return
 	}
 	_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
-	r := &reader{r: c}
+	r := newReader(c)
 	kind, payload, err := r.next()
 	if err != nil || kind != frameRequest {
 		return

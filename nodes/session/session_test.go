@@ -479,7 +479,7 @@ func FuzzFrames(f *testing.F) {
 	f.Add(b.Bytes())
 	f.Add([]byte("q\xff\xff\xff\xff"))
 	f.Fuzz(func(t *testing.T, in []byte) {
-		r := &reader{r: bytes.NewReader(in)}
+		r := newReader(bytes.NewReader(in))
 		var out bytes.Buffer
 		w := &writer{w: &out}
 		for {
