@@ -46,6 +46,7 @@ var layout = map[string][]string{
 	"nodes/cgroup":          {"nodes"},
 	"nodes/cgroup/devices":  {"nodes/cgroup"}, // apart: the process that starts jobs links the other
 	"nodes/nvml":            {"nodes"},
+	"nodes/portguard":       {},
 	"nodes/fgpu":            {"nodes"},
 	"nodes/fgpu/abi":        {}, // C headers
 	"nodes/fgpu/shim":       {}, // C; tests only
@@ -89,10 +90,14 @@ var outside = map[string][]string{
 	"github.com/jackc/tern/v2":            {"store"},
 	"github.com/NVIDIA/go-nvml":           {"nodes/nvml"},
 	"github.com/sylabs/sif/v2":            {"images/sif"},
+	"github.com/ProtonMail/go-crypto":     {"images/sif"}, // with the next, what package sif's library takes keys in: PGP and PEM
+	"github.com/sigstore/sigstore":        {"images/sif"},
 	"github.com/klauspost/compress":       {"archive", "images/sif"},
 	"github.com/pelletier/go-toml/v2":     {"etc"},
 	"github.com/creack/pty":               {"nodes/shepherd"},
 	"github.com/cilium/ebpf":              {"nodes/cgroup/devices"},
+	"github.com/google/nftables":          {"nodes/portguard"},
+	"github.com/mdlayher/netlink":         {"nodes/portguard"}, // what nftables is made with: the type of its socket
 	"github.com/coder/websocket":          {"web", "test/bench"},
 	"connectrpc.com/connect":              {"api/...", "bin/..."},
 	"google.golang.org/protobuf":          {"api/...", "bin/..."},

@@ -331,7 +331,7 @@ func (u *users) Apps(ctx context.Context, req *connect.Request[pb.AppsRequest]) 
 	}
 	out := &pb.AppsResponse{}
 	for _, a := range apps {
-		out.Apps = append(out.Apps, &pb.AppInfo{Name: a.Name, Proto: string(a.Proto), Port: int32(a.Port), Running: a.Running, Startable: a.Startable, Url: a.URL, Auth: string(a.Auth), Token: a.Token})
+		out.Apps = append(out.Apps, &pb.AppInfo{Name: a.Name, Proto: string(a.Proto), Port: int32(a.Port), Running: a.Running, Startable: a.Startable, Url: a.URL, Auth: string(a.Auth), Token: a.Token, Failed: a.Failed})
 	}
 	return answer(out, nil)
 }

@@ -20,6 +20,7 @@ import (
 type session struct {
 	*users
 	stream *connect.BidiStream[pb.AttachRequest, pb.AttachResponse]
+	by     queue.Identity
 	job    queue.JobID
 	replay bool
 	rows   uint16
@@ -49,10 +50,10 @@ func (u *users) Attach(ctx context.Context, stream *connect.BidiStream[pb.Attach
 		return wire.Errorf(Invalid, "the first message must say which job")
 	}
 	s := &session{
-		users: u, stream: stream, job: queue.JobID(open.Job), replay: open.Takeover,
+		users: u, stream: stream, by: by, job: queue.JobID(open.Job), replay: open.Takeover,
 		rows: uint16(open.GetSize().GetRows()), cols: uint16(open.GetSize().GetCols()), input: make(chan queue.PipeFrame),
 	}
-	l, err := u.look(s.job)
+	l, err := u.look(by, s.job)
 	switch {
 	case err != nil:
 		return err
@@ -107,7 +108,7 @@ func (s *session) follow(ctx context.Context) error {
 	changed, cancel := s.engine.Subscribe(s.job)
 	defer cancel()
 	for told := ""; ; {
-		l, err := s.look(s.job)
+		l, err := s.look(s.by, s.job)
 		if err != nil {
 			return err
 		}

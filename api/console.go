@@ -29,8 +29,8 @@ func (s *Server) Beside(ctx context.Context, by queue.Identity, job string, prog
 	return &Console{pipe: pipe}, nil
 }
 
-// Takeover ties the caller to the terminal of a running session of by, and shows again what it has written last. Whoever
-// was tied to it before no longer is; the session does not notice.
+// Takeover ties the caller to the terminal of a running session of by, and shows again what it has written last. Others that are
+// tied to it stay; the session does not notice.
 func (s *Server) Takeover(ctx context.Context, by queue.Identity, job string, rows, cols uint16) (*Console, error) {
 	element, attempt, node, err := s.running(job, by)
 	if err != nil {

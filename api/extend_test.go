@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -76,5 +77,19 @@ func TestAttended(t *testing.T) {
 	}
 	attended(0)
 	_ = two.Close()
+	attended(0)
+	shell, err := s.server.Takeover(deadline(t), by, "1", 24, 80)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key += " terminal"
+	attended(1)
+	if err := shell.Send(queue.PipeFrame{Data: []byte("x")}); err != nil {
+		t.Fatal(err)
+	}
+	key += " used"
+	attended(1)
+	key = strings.TrimSuffix(key, " used")
+	shell.Close()
 	attended(0)
 }

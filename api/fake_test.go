@@ -117,6 +117,9 @@ func (e *engine) Select(_ queue.View, s queue.Selection, _ queue.Identity) (foun
 	for _, id := range slices.Sorted(maps.Keys(e.book.Jobs)) {
 		if j := e.book.Jobs[id]; len(s.IDs) == 0 || slices.Contains(s.IDs, fmt.Sprint(id)) {
 			for i := range j.Elements {
+				if state := j.Elements[i].State; s.Scope == queue.ScopePending && state == queue.Run || s.Scope == queue.ScopeRunning && state != queue.Run {
+					continue
+				}
 				found = append(found, api.Found{Job: j, Element: &j.Elements[i]})
 			}
 		}
@@ -156,14 +159,22 @@ func (e *engine) NodeReport(_ context.Context, _ nodes.ID, r queue.Report) error
 	e.reports = append(e.reports, r)
 	return nil
 }
-func (e *engine) Attended(id queue.ElementID, attempt int) func() {
+func (e *engine) Attended(id queue.ElementID, attempt int, terminal bool) (used, left func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.attended[fmt.Sprintf("%s#%d", id, attempt)]++
-	return func() {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		e.attended[fmt.Sprintf("%s#%d", id, attempt)]--
+	key := fmt.Sprintf("%s#%d", id, attempt)
+	if terminal {
+		key += " terminal"
 	}
+	e.attended[key]++
+	return func() {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			e.attended[key+" used"]++
+		}, func() {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			e.attended[key]--
+		}
 }
 func (e *engine) NodeHeartbeat(id nodes.ID, _ queue.Heartbeat) { e.calls <- "heartbeat " + string(id) }

@@ -23,8 +23,8 @@ type look struct {
 	kind       queue.Interactive
 }
 
-// look reads job, or fails with NotFound.
-func (s *Server) look(job queue.JobID) (look, error) {
+// look reads job as by may see it, or fails with NotFound.
+func (s *Server) look(by queue.Identity, job queue.JobID) (look, error) {
 	var l look
 	priority := priorities(s.engine.Describe())
 	s.engine.View(func(v queue.View) {
@@ -32,7 +32,7 @@ func (s *Server) look(job queue.JobID) (look, error) {
 		if j == nil {
 			return
 		}
-		l.row, l.owner, l.kind = historyRow(j, priority[j.Queue]), j.Owner, j.Spec.Interactive
+		l.row, l.owner, l.kind = historyRow(j, priority[j.Queue], discreet(v.Book(), by, j)), j.Owner, j.Spec.Interactive
 		for i := range j.Elements {
 			switch st := j.Elements[i].State; {
 			case !st.Final():
@@ -55,7 +55,8 @@ func (l look) mark() string {
 
 // Watch tells each change of a job, until it has ended. Changes in quick succession may be told as one.
 func (u *users) Watch(ctx context.Context, req *connect.Request[pb.WatchRequest], stream *connect.ServerStream[pb.WatchResponse]) error {
-	if _, err := u.user(ctx); err != nil {
+	by, err := u.user(ctx)
+	if err != nil {
 		return err
 	}
 	ctx, done := u.streaming(ctx)
@@ -64,7 +65,7 @@ func (u *users) Watch(ctx context.Context, req *connect.Request[pb.WatchRequest]
 	changed, cancel := u.engine.Subscribe(job)
 	defer cancel()
 	for told := ""; ; {
-		l, err := u.look(job)
+		l, err := u.look(by, job)
 		if err != nil {
 			return err
 		}

@@ -32,12 +32,9 @@ func (s imageService) RequestCommit(ctx context.Context, req *connect.Request[pb
 func (s imageService) session(by queue.Identity, id string) (out queue.ElementID, err error) {
 	s.engine.View(func(v queue.View) {
 		var found []Found
-		var missing []string
-		found, missing, err = s.engine.Select(v, queue.Selection{IDs: []string{id}}, by)
+		found, err = s.elements(v, id, by)
 		switch {
 		case err != nil:
-		case len(missing) > 0:
-			err = wire.Errorf(NotFound, "%s", missing[0])
 		case len(found) != 1:
 			err = wire.Errorf(Invalid, "%s: want one job, or one element of an array", id)
 		default:

@@ -3,11 +3,13 @@ package api
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"connectrpc.com/connect"
 
 	"fairslice/api/pb"
 	"fairslice/api/wire"
+	"fairslice/nodes"
 	"fairslice/queue"
 )
 
@@ -26,12 +28,12 @@ func (u *users) Jobs(ctx context.Context, req *connect.Request[pb.JobsRequest], 
 	}
 	_, done := u.streaming(ctx)
 	defer done()
-	r := u.newRows(req.Msg.GetReasons())
+	r := u.newRows(by, req.Msg.GetReasons())
 	var ids []queue.ElementID
 	page := &pb.JobsResponse{}
 	u.engine.View(func(v queue.View) {
 		var found []Found
-		if found, page.NotFound, err = u.engine.Select(v, wire.ToSelection(req.Msg.GetSelect()), by); err != nil {
+		if found, page.NotFound, err = r.find(u.engine, v, wire.ToSelection(req.Msg.GetSelect())); err != nil {
 			return
 		}
 		if req.Msg.GetArrays() {
@@ -55,7 +57,7 @@ func (u *users) Jobs(ctx context.Context, req *connect.Request[pb.JobsRequest], 
 	return nil
 }
 
-// Why explains pending elements; others among those named come without reasons.
+// Why explains pending elements, and those that wait for their image; others among those named come without reasons.
 func (u *users) Why(ctx context.Context, req *connect.Request[pb.WhyRequest]) (*connect.Response[pb.WhyResponse], error) {
 	by, err := u.user(ctx)
 	if err != nil {
@@ -65,12 +67,12 @@ func (u *users) Why(ctx context.Context, req *connect.Request[pb.WhyRequest]) (*
 	if len(sel.IDs) == 0 && sel.Scope == queue.ScopeDefault {
 		sel.Scope = queue.ScopePending
 	}
-	r := u.newRows(true)
+	r := u.newRows(by, true)
 	out := &pb.WhyResponse{}
 	var ids []queue.ElementID
 	u.engine.View(func(v queue.View) {
 		var found []Found
-		found, out.NotFound, err = u.engine.Select(v, sel, by)
+		found, out.NotFound, err = r.find(u.engine, v, sel)
 		ids = elementsOf(found)
 	})
 	if err != nil {
@@ -111,13 +113,52 @@ func jobsOf(found []Found) []queue.ElementID {
 
 // rows makes the rows of listings.
 type rows struct {
+	by       queue.Identity
 	priority map[string]int
 	reasons  bool
 	fetches  map[fetchKey]*pb.ImageFetch // of images that are on their way
 }
 
-func (s *Server) newRows(reasons bool) rows {
-	return rows{priorities(s.engine.Describe()), reasons, s.hub.fetches()}
+func (s *Server) newRows(by queue.Identity, reasons bool) rows {
+	return rows{by, priorities(s.engine.Describe()), reasons, s.hub.fetches()}
+}
+
+// find selects. Who asks for what waits and for the reasons means, too, the elements that are started and wait for their image on
+// the node: they come last.
+func (r rows) find(from Engine, v queue.View, sel queue.Selection) (found []Found, notFound []string, err error) {
+	found, notFound, err = from.Select(v, sel, r.by)
+	if err != nil || !r.reasons || sel.Scope != queue.ScopePending || len(r.fetches) == 0 {
+		return found, notFound, err
+	}
+	sel.Scope = queue.ScopeRunning
+	running, missing, err := from.Select(v, sel, r.by)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, f := range running {
+		if r.fetch(f.Job, f.Element) != nil {
+			found = append(found, f)
+		}
+	}
+	// What one of the two has found is not missing.
+	return found, slices.DeleteFunc(notFound, func(text string) bool { return !slices.Contains(missing, text) }), nil
+}
+
+// fetch is how far the image of an element is; nil unless it waits for it.
+func (r rows) fetch(j *queue.Job, e *queue.Element) *pb.ImageFetch {
+	if e.Attempt == nil || len(r.fetches) == 0 {
+		return nil
+	}
+	return r.fetches[fetchKey{j.ElementID(e.Index), e.Attempt.Number}]
+}
+
+// fetchReason is why an element that is started does not run yet, with LSF's word for a job that waits for its host to be ready.
+func fetchReason(j *queue.Job, f *pb.ImageFetch) queue.Reason {
+	text := "PROV: the image " + j.Spec.Image + " is being fetched"
+	if f.Total > 0 {
+		text += fmt.Sprintf(", %d %%", 100*min(f.Done, f.Total)/f.Total)
+	}
+	return queue.Reason{Kind: queue.ReasonImage, Text: text, Nodes: []nodes.ID{nodes.ID(f.Node)}}
 }
 
 func (r rows) page(v queue.View, ids []queue.ElementID, arrays bool) []*pb.Job {
@@ -160,6 +201,7 @@ func (r rows) each(v queue.View, ids []queue.ElementID, f func(j *queue.Job, ind
 		}
 		if j != last {
 			last, spec = j, wire.FromSpec(j.Spec)
+			discreet(book, r.by, j).spec(spec)
 		}
 		f(j, id.Index, spec)
 	}
@@ -167,8 +209,8 @@ func (r rows) each(v queue.View, ids []queue.ElementID, f func(j *queue.Job, ind
 
 func (r rows) row(v queue.View, j *queue.Job, e *queue.Element, spec *pb.Spec) *pb.Job {
 	p := wire.FromElement(j, e, spec, r.priority[j.Queue])
-	if e.Attempt != nil && len(r.fetches) > 0 {
-		p.Fetch = r.fetches[fetchKey{j.ElementID(e.Index), e.Attempt.Number}]
+	if p.Fetch = r.fetch(j, e); p.Fetch != nil && r.reasons {
+		p.Reasons = append(p.Reasons, wire.FromReason(fetchReason(j, p.Fetch)))
 	}
 	if r.reasons && e.State.Pending() {
 		reasons, expected := v.Why(j, e)
@@ -180,5 +222,6 @@ func (r rows) row(v queue.View, j *queue.Job, e *queue.Element, spec *pb.Spec) *
 			p.Turn = wire.FromPriority(turn)
 		}
 	}
+	discreet(v.Book(), r.by, j).row(p)
 	return p
 }

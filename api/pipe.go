@@ -27,6 +27,7 @@ type waiting struct {
 type Pipe struct {
 	stream  *connect.BidiStream[pb.PipeUp, pb.PipeDown]
 	control *http.ResponseController
+	used    func() // called for every frame that is sent
 
 	using  sync.RWMutex // read-held by Recv and Send: the handler must not return under them
 	closed bool         // guarded by using
@@ -57,7 +58,8 @@ func (h *Hub) Pipe(ctx context.Context, node nodes.ID, o queue.PipeOrder) (*Pipe
 	select {
 	case p := <-w.arrived:
 		if o.Kind != "peek" { // to look at output is no use of a session
-			left := h.members.Attended(o.ID, o.Attempt)
+			used, left := h.members.Attended(o.ID, o.Attempt, o.Kind == "tty" || o.Exec != nil && o.Exec.TTY)
+			p.used = used
 			go func() { // until the pipe is closed
 				<-p.done
 				left()
@@ -91,7 +93,7 @@ func (h *Hub) servePipe(ctx context.Context, stream *connect.BidiStream[pb.PipeU
 	if w == nil || only != "" && nodes.ID(only) != w.node {
 		return wire.Errorf(NotFound, "nobody waits for this pipe any more")
 	}
-	p := &Pipe{stream: stream, control: control, done: make(chan struct{})}
+	p := &Pipe{stream: stream, control: control, used: func() {}, done: make(chan struct{})}
 	ctx, cancel := until(ctx, h.stopping)
 	defer cancel()
 	timeout := time.NewTimer(h.cfg.PipeTimeout)
@@ -126,6 +128,7 @@ func (p *Pipe) Send(f queue.PipeFrame) error {
 	if p.closed {
 		return errPipeClosed
 	}
+	p.used()
 	return p.stream.Send(wire.FromPipeFrame(f))
 }
 

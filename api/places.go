@@ -55,7 +55,8 @@ func fromQueue(q QueueInfo, byDefault string) *pb.Queue {
 	return &pb.Queue{
 		Name: q.Name, Description: q.Description, Priority: int32(q.Priority), IsDefault: q.Name == byDefault, MaxSlots: int32(q.MaxSlots), UserSlots: int32(q.UserSlots),
 		DefaultRunLimit: int64(q.DefaultRunLimit), MaxRunLimit: int64(q.MaxRunLimit), MaxMemory: q.MaxMemory, Hosts: q.Hosts, Users: q.Users,
-		Exclusive: q.Exclusive, Rerunnable: q.Rerunnable, Container: q.Container, Image: q.Image,
+		Exclusive: q.Exclusive, Rerunnable: q.Rerunnable, Container: q.Container, Image: q.Image, OverlaySize: q.OverlaySize,
+		IdleAfter: int64(q.IdleAfter), IdleWarn: int64(q.IdleWarn), IdleGpuBelow: int32(q.IdleGPUBelow), IdleCpuBelow: int32(q.IdleCPUBelow),
 	}
 }
 

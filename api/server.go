@@ -56,7 +56,7 @@ type Server struct {
 	stopOnce sync.Once
 }
 
-// New wires a server; hub becomes usable with it, and must not be given to another. tokens may be NoTokens.
+// New wires a server; hub becomes usable with it, and must not be given to another.
 func New(cfg Config, engine Engine, hub *Hub, tokens Tokens, log *slog.Logger) *Server {
 	if cfg.Now == nil {
 		cfg.Now = time.Now

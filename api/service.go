@@ -71,8 +71,9 @@ type Members interface {
 	// means "need not be repeated", also for a report that changes nothing.
 	NodeReport(ctx context.Context, id nodes.ID, r queue.Report) error
 	NodeHeartbeat(id nodes.ID, h queue.Heartbeat)
-	// Attended says that somebody is connected to an attempt until left is called, once.
-	Attended(id queue.ElementID, attempt int) (left func())
+	// Attended says that somebody is connected to an attempt until left is called, once. At a terminal only what is typed counts:
+	// used says that something was. It must be quick.
+	Attended(id queue.ElementID, attempt int, terminal bool) (used, left func())
 }
 
 // Engine is all that the server needs behind it.
@@ -135,4 +136,9 @@ type QueueInfo struct {
 	Rerunnable      bool
 	Container       string
 	Image           string
+	OverlaySize     int64         // bytes that a job with -writable may change of its image; 0: it takes none
+	IdleAfter       time.Duration // without use, a session is warned; 0 for never, and then what follows is 0, too
+	IdleWarn        time.Duration // after the warning, it is ended
+	IdleGPUBelow    int           // percent of its share
+	IdleCPUBelow    int           // percent of its slots
 }

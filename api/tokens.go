@@ -33,12 +33,6 @@ type Tokens interface {
 	Lookup(token string) (who queue.Identity, kind TokenKind, ok bool)
 }
 
-// NoTokens denies everybody: for a daemon that listens on its Unix socket only.
-type NoTokens struct{}
-
-// Lookup finds nothing.
-func (NoTokens) Lookup(string) (queue.Identity, TokenKind, bool) { return queue.Identity{}, "", false }
-
 // TokenFile keeps tokens in one file, of which it stores the hashes only: who reads the file cannot
 // call. Tokens have 256 random bits, so a plain SHA-256 cannot be searched back. Changes by another
 // process, such as badmin, are seen at the next Lookup. All methods may be called at once.

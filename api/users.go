@@ -162,14 +162,20 @@ func (u *users) History(ctx context.Context, req *connect.Request[pb.HistoryRequ
 	page := &pb.HistoryResponse{NotFound: notFound, Archived: archived}
 	held := 0
 	for _, h := range jobs {
-		row := historyRow(h.Job, priority[h.Job.Queue])
-		m := &pb.HistoryJob{Job: row}
+		var d discretion
+		u.engine.View(func(v queue.View) {
+			d = discreet(v.Book(), by, h.Job)
+			d.addEvents(v.Book().Images, by, h.Events)
+		})
+		m := &pb.HistoryJob{Job: historyRow(h.Job, priority[h.Job.Queue], d)}
 		for _, ev := range h.Events {
-			p, err := wire.FromEvent(ev)
+			p, err := d.event(ev)
 			if err != nil {
 				return err
 			}
-			m.Events = append(m.Events, p)
+			if p != nil {
+				m.Events = append(m.Events, p)
+			}
 		}
 		page.Jobs = append(page.Jobs, m)
 		if held += 1 + len(m.Events); held >= pageRows {
@@ -182,11 +188,15 @@ func (u *users) History(ctx context.Context, req *connect.Request[pb.HistoryRequ
 	return stream.Send(page)
 }
 
-func historyRow(j *queue.Job, priority int) *pb.Job {
-	if j.Spec.Array == nil && len(j.Elements) == 1 {
-		return wire.FromElement(j, &j.Elements[0], wire.FromSpec(j.Spec), priority)
+func historyRow(j *queue.Job, priority int, d discretion) *pb.Job {
+	spec := wire.FromSpec(j.Spec)
+	d.spec(spec)
+	if j.Spec.Array != nil || len(j.Elements) != 1 {
+		return wire.FromArray(j, spec, priority)
 	}
-	return wire.FromArray(j, wire.FromSpec(j.Spec), priority)
+	p := wire.FromElement(j, &j.Elements[0], spec, priority)
+	d.row(p)
+	return p
 }
 
 func priorities(c Cluster) map[string]int {

@@ -122,6 +122,7 @@ type Node struct {
 	GPUShare      string        `toml:"gpu_share"`                  // hard, burst
 	DCGMDir       string        `toml:"dcgm_job_mapping_dir"`       // "" for none
 	ImageCache    int64         `toml:"image_cache" as:"size or 0"` // bytes of images kept, 0 for no limit
+	GuardPorts    bool          `toml:"guard_ports"`                // keep each user's ports from the other users of the machine
 	Type          string        `toml:"type"`                       // "" for the machine's own
 	Reconnect     time.Duration `toml:"reconnect"`
 }
@@ -161,6 +162,7 @@ func base() *Config {
 			GPUMode:       "auto",
 			GPUShare:      "hard",
 			ImageCache:    200 << 30,
+			GuardPorts:    true,
 			Reconnect:     10 * time.Second,
 		},
 	}

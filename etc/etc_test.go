@@ -206,6 +206,9 @@ func TestMistakes(t *testing.T) {
 		{"the network without a token", "[node]\nbatchd = \"https://b:1\"", "x:1:2: node.token_file: is needed"},
 		{"a cgroup out of bounds", "[node]\ncgroup_parent = \"../x\"", "x:2:1: node.cgroup_parent: want a path below"},
 		{"a password stays out of the message", "database_url = \"mysql://u:secret@h/d\"", "x:1:1: database_url: want an address"},
+		{"signatures by nobody", "[images]\nrequire_signature = true", "x:2:1: images.require_signature: needs trusted_keys"},
+		{"signatures, and sessions that nobody vouches for", "[images]\ntrusted_keys = \"/keys\"\nrequire_signature = true\napprove = \"auto\"", "x:3:1: images.require_signature: a session that becomes an image is not signed"},
+		{"keys of a relative directory", "[images]\ntrusted_keys = \"keys\"", "x:2:1: images.trusted_keys: want an absolute path"},
 		{"an odd key", "\"a\\nb\" = 1", `x:1:1: "a\nb": unknown key`},
 		{"Windows line ends and a byte order mark", "\xef\xbb\xbf# x\r\nunit_for_limits = \"x\"\r\n", "x:2:1: unit_for_limits: want one of"},
 	} {

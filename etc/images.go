@@ -11,6 +11,9 @@ type Catalogue struct {
 	Approve   string `toml:"approve"`                     // who approves that a session becomes an image: admin, auto
 	Pull      bool   `toml:"pull"`                        // bimage pull may fetch from registries
 	Shared    string `toml:"shared"`                      // where nodes see Dir, "" for nowhere
+
+	TrustedKeys      string `toml:"trusted_keys"`      // a directory of public keys, "" for none
+	RequireSignature bool   `toml:"require_signature"` // what one of them has not signed, only administrators vouch for
 }
 
 func newCatalogue() Catalogue {
@@ -23,4 +26,12 @@ func (v *checker) catalogue(c *Catalogue) {
 	v.between(path{"images", "user_count"}, c.UserCount, 0, 1_000_000)
 	v.oneOf(path{"images", "publish"}, c.Publish, "admins", "users")
 	v.oneOf(path{"images", "approve"}, c.Approve, "admin", "auto")
+	v.absolute(path{"images", "trusted_keys"}, c.TrustedKeys, false)
+	switch {
+	case !c.RequireSignature:
+	case c.TrustedKeys == "":
+		v.say(path{"images", "require_signature"}, "needs trusted_keys, the directory of the keys that may sign")
+	case c.Approve == "auto":
+		v.say(path{"images", "require_signature"}, "a session that becomes an image is not signed, so an administrator must vouch for it: needs approve = \"admin\"")
+	}
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs what `make test-apps` needs beside what etc/setup.sh installs: mmdebstrap and pip, which build the images, and a headless
-# Chromium, which looks at their apps. Looks first, says what it does, and changes nothing when all is there.
+# Installs what `make test-apps` needs beside what etc/setup.sh installs: mmdebstrap and pip, which build the images, a headless
+# Chromium, which looks at their apps, and a font that has Japanese and Korean, for the pictures. Looks first, says what it does, and
+# changes nothing when all is there.
 #
 #   etc/setup-apps.sh           install what is missing (as root, or by sudo)
 #   etc/setup-apps.sh --check   only report; exit status 1 when something is missing
@@ -27,6 +28,7 @@ say() { echo "setup-apps: $*"; }
 die() { echo "setup-apps.sh: $*" >&2; exit 1; }
 has() { command -v "$1" >/dev/null; }
 has_browser() { has chromium || has chromium-browser || has google-chrome; }
+has_font() { [[ -n $(fc-list :lang=ja family) && -n $(fc-list :lang=ko family) ]]; } 2>/dev/null # without fc-list it has none
 has_debian_keys() { [[ -r /usr/share/keyrings/debian-archive-keyring.gpg ]]; }
 
 # what|test|Debian and Ubuntu package
@@ -34,7 +36,9 @@ needs="mmdebstrap (images)|has mmdebstrap|mmdebstrap
 Debian's keys (images)|has_debian_keys|debian-archive-keyring
 sqfstar (images)|has sqfstar|squashfs-tools
 pip (MLflow's image)|has pip3|python3-pip
-Chromium (tests of apps)|has_browser|chromium"
+Chromium (tests of apps)|has_browser|chromium
+fc-list (fonts)|has fc-list|fontconfig
+a font with Japanese and Korean (pictures)|has_font|fonts-wqy-microhei"
 
 missing=() packages=()
 look() {

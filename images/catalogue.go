@@ -79,6 +79,7 @@ func (c *Catalogue) Restore(list []*Image, requests []*Commit, last ID, lastRequ
 		c.commits[r.ID] = r
 		c.lastReq = max(c.lastReq, r.ID)
 	}
+	c.dropCommits()
 	c.last, c.lastReq = max(c.last, last), max(c.lastReq, lastRequest)
 	return nil
 }

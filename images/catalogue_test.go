@@ -139,3 +139,43 @@ func TestACommitRequestEndsOnce(t *testing.T) {
 		t.Error("requests are listed wrong")
 	}
 }
+
+// Of what is over the latest requests of each owner are known, whether they were put or restored; what is open is never forgotten.
+func TestOnlyTheLatestRequestsAreKept(t *testing.T) {
+	c := NewCatalogue()
+	var all []*Commit
+	put := func(owner string, last CommitState) {
+		t.Helper()
+		r := &Commit{ID: c.NextCommit(), Ref: Ref{owner, "x", "1"}, Job: int64(c.NextCommit()), Attempt: 1, State: CommitAsked}
+		for _, state := range []CommitState{CommitAsked, last} {
+			next := *r
+			next.State = state
+			r = &next
+			if err := c.PutCommit(r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		all = append(all, r)
+	}
+	put("ada", CommitApproved)
+	put("ben", CommitRefused)
+	for range KeptCommits + 10 {
+		put("ada", CommitRefused)
+	}
+	check := func(c *Catalogue) {
+		t.Helper()
+		list := c.Commits("ada")
+		if len(list) != KeptCommits+1 || list[0].ID != KeptCommits+12 || list[KeptCommits-1].ID != 13 || list[KeptCommits].ID != 1 {
+			t.Errorf("%d of ada, from %d to %d", len(list), list[0].ID, list[len(list)-1].ID)
+		}
+		if c.Commit(12) != nil || c.Commit(2) == nil || len(c.Commits("ben")) != 1 || c.NextCommit() != KeptCommits+13 {
+			t.Errorf("another owner, or what was dropped: %v, %v, next %d", c.Commit(12), c.Commits("ben"), c.NextCommit())
+		}
+	}
+	check(c)
+	again := NewCatalogue()
+	if err := again.Restore(nil, all, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	check(again)
+}

@@ -85,10 +85,29 @@ func (c *Catalogue) PutCommit(r *Commit) error {
 	}
 	c.commits[r.ID] = r
 	c.lastReq = max(c.lastReq, r.ID)
+	if !r.State.Open() {
+		c.dropCommits()
+	}
 	return nil
 }
 
-// Commit is a request by its number; nil for none.
+// KeptCommits is how many requests of one owner that are over a Catalogue knows, the latest by their numbers. The store keeps all.
+const KeptCommits = 50
+
+// dropCommits forgets the other requests that are over.
+func (c *Catalogue) dropCommits() {
+	over := map[string]int{}
+	for _, r := range c.Commits("") { // the newest first
+		if r.State.Open() {
+			continue
+		}
+		if over[r.Ref.Owner]++; over[r.Ref.Owner] > KeptCommits {
+			delete(c.commits, r.ID)
+		}
+	}
+}
+
+// Commit is a request by its number; nil for none, or for one that is long over.
 func (c *Catalogue) Commit(id CommitID) *Commit { return c.commits[id] }
 
 // Commits are the requests of an owner, or all for "", the newest first.

@@ -24,6 +24,7 @@ type Image struct {
 	Description string            `json:"description,omitempty"`
 	Labels      map[string]string `json:"labels,omitempty"` // of the file; ParseLabels reads them
 	Source      string            `json:"source,omitempty"` // where it came from, in words
+	Signed      []string          `json:"signed,omitempty"` // trusted keys that had signed all of the file when it was added
 	Added       time.Time         `json:"added"`
 	By          string            `json:"by"`               // the user who added it
 	Removed     time.Time         `json:"removed,omitzero"` // no longer listed: only jobs that have it still need it

@@ -95,7 +95,12 @@ type AppState struct {
 	Port      int    `json:"port,omitempty"`      // 0: not chosen yet
 	TakesBase bool   `json:"takes_base,omitempty"`
 	Auth      Auth   `json:"auth,omitempty"` // how to show it the token of the AppOrder that started it
+	// Failed is why it could not be started the last time, for its user: the lines after the first are its own last words.
+	Failed string `json:"failed,omitempty"`
 }
+
+// MaxFailed is how many bytes AppState.Failed may have.
+const MaxFailed = 4096
 
 const maxPrograms = 512
 
@@ -161,6 +166,9 @@ func ParseAppStates(data []byte, o *AppOrder) ([]AppState, error) {
 		}
 		if !slices.Contains([]Auth{NoAuth, TokenAuth, BearerAuth, BasicAuth}, s.Auth) {
 			return nil, fmt.Errorf("apps of the session: %s: %s is no way to show a token", s.Name, brief(string(s.Auth)))
+		}
+		if len(s.Failed) > MaxFailed || strings.ContainsRune(s.Failed, 0) {
+			return nil, fmt.Errorf("apps of the session: %s: %s says too much of why it could not be started", s.Name, brief(s.Failed))
 		}
 	}
 	return out, nil

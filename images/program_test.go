@@ -24,13 +24,15 @@ func TestTakes(t *testing.T) {
 func TestParseAppStatesRefuses(t *testing.T) {
 	order := &AppOrder{Apps: []Program{{App: App{Name: "a"}}}}
 	for text, want := range map[string]string{
-		`[{"name":"b","proto":"http"}]`:                          "nobody asked",
-		`[{"name":"a","proto":"http","running":true,"port":22}]`: "port 22",
-		`[{"name":"a","proto":"http","running":true}]`:           "port 0",
-		`[{"name":"a","proto":"gopher"}]`:                        "no protocol",
-		`[{"name":"a","proto":"http","auth":"x\r\nCookie: 1"}]`:  "no way to show a token",
-		`[{"name":"a","proto":"http","host":"10.0.0.1"}]`:        "unknown field",
-		`[{"name":"a","proto":"http"}] x`:                        "follows the end",
+		`[{"name":"b","proto":"http"}]`:                                                     "nobody asked",
+		`[{"name":"a","proto":"http","running":true,"port":22}]`:                            "port 22",
+		`[{"name":"a","proto":"http","running":true}]`:                                      "port 0",
+		`[{"name":"a","proto":"gopher"}]`:                                                   "no protocol",
+		`[{"name":"a","proto":"http","auth":"x\r\nCookie: 1"}]`:                             "no way to show a token",
+		`[{"name":"a","proto":"http","host":"10.0.0.1"}]`:                                   "unknown field",
+		`[{"name":"a","proto":"http","failed":"` + strings.Repeat("x", MaxFailed+1) + `"}]`: "says too much",
+		`[{"name":"a","proto":"http","failed":"\u0000"}]`:                                   "says too much",
+		`[{"name":"a","proto":"http"}] x`:                                                   "follows the end",
 	} {
 		if _, err := ParseAppStates([]byte(text), order); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)

@@ -54,7 +54,7 @@ func (b *Book) apply(ev Event) error {
 		if err := b.Images.PutCommit(body.Commit); err != nil {
 			return err
 		}
-		b.dirty.Commits[body.Commit.ID] = struct{}{}
+		b.dirty.Commits[body.Commit.ID] = body.Commit
 		return nil
 	case *ReservationAdded, *ReservationDeleted:
 		return b.applyReservation(body)

@@ -49,8 +49,8 @@ type Dirty struct {
 
 	Reservations map[string]struct{} // added, or deleted when the book has it no more
 
-	Images  map[images.ID]struct{} // likewise
-	Commits map[images.CommitID]struct{}
+	Images  map[images.ID]struct{}             // likewise
+	Commits map[images.CommitID]*images.Commit // as they are now: one that is over may be forgotten already
 }
 
 // NewBook is an empty book.
@@ -65,7 +65,7 @@ func NewBook() *Book {
 func newDirty() Dirty {
 	return Dirty{Jobs: map[JobID]struct{}{}, Elements: map[ElementID]struct{}{},
 		Nodes: map[nodes.ID]struct{}{}, Queues: map[string]struct{}{}, Reservations: map[string]struct{}{},
-		Images: map[images.ID]struct{}{}, Commits: map[images.CommitID]struct{}{}}
+		Images: map[images.ID]struct{}{}, Commits: map[images.CommitID]*images.Commit{}}
 }
 
 // TakeDirty returns what changed since the last call.

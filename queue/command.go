@@ -157,6 +157,7 @@ const (
 	ReasonConsumable    ReasonKind = "consumable"
 	ReasonExclusive     ReasonKind = "exclusive"
 	ReasonReserved      ReasonKind = "reserved"   // it fits now, but would delay a job before it
+	ReasonImage         ReasonKind = "image"      // it is started: its image is on its way to the node
 	ReasonNotLooked     ReasonKind = "not-looked" // the cycle's bound was reached before it
 )
 

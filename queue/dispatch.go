@@ -48,6 +48,7 @@ const (
 	OrderResume OrderOp = "resume"
 	OrderForget OrderOp = "forget" // kill without a report: batchd has ended this attempt already, or never knew it
 	OrderLimit  OrderOp = "limit"
+	OrderTell   OrderOp = "tell" // said to who is at the session's terminals now; to nobody, if nobody is
 )
 
 // Order acts on an attempt at its node.
@@ -60,6 +61,7 @@ type Order struct {
 	AtOnce      bool // kill: SIGKILL without INT and TERM first
 	RunLimit    time.Duration
 	MemoryLimit int64
+	Text        string // tell: one line
 }
 
 // ReportKind says which part of a Report is set.

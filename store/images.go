@@ -56,16 +56,24 @@ func (st *statements) addImages(enc *encoder, list map[images.ID]*images.Image, 
 func (st *State) loadImages(ctx context.Context, tx pgx.Tx) error {
 	s := &st.Images
 	var err error
-	if s.Images, s.LastImage, err = loadRows[images.Image, images.ID](ctx, tx, "images"); err != nil {
+	if s.Images, s.LastImage, err = loadRows[images.Image, images.ID](ctx, tx, selectImages); err != nil {
 		return err
 	}
-	s.Commits, s.LastCommit, err = loadRows[images.Commit, images.CommitID](ctx, tx, "image_commits")
+	s.Commits, s.LastCommit, err = loadRows[images.Commit, images.CommitID](ctx, tx, selectCommits, images.KeptCommits)
 	return err
 }
 
-// loadRows reads the rows of a table with columns id and row, and the highest id.
-func loadRows[T any, ID ~int64](ctx context.Context, tx pgx.Tx, table string) (out []*T, last ID, err error) {
-	rows, err := tx.Query(ctx, "SELECT id, row::text FROM "+table+" ORDER BY id")
+// What a catalogue is restored from: all images, and of the requests those that it would know (images.KeptCommits), with the last of all.
+const (
+	selectImages  = `SELECT id, row::text FROM images ORDER BY id`
+	selectCommits = `SELECT id, row::text FROM (
+		SELECT *, row_number() OVER (PARTITION BY owner, open ORDER BY id DESC) AS nth FROM image_commits) AS c
+	WHERE open OR nth <= $1 ORDER BY id`
+)
+
+// loadRows reads what a query finds, by id, and the highest id.
+func loadRows[T any, ID ~int64](ctx context.Context, tx pgx.Tx, query string, args ...any) (out []*T, last ID, err error) {
+	rows, err := tx.Query(ctx, query, args...)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -82,7 +90,7 @@ func loadRows[T any, ID ~int64](ctx context.Context, tx pgx.Tx, table string) (o
 		}
 		v := new(T)
 		if err := json.Unmarshal(row, v); err != nil {
-			return nil, 0, fmt.Errorf("read row %d of %s: %w", last, table, err)
+			return nil, 0, fmt.Errorf("read image or request %d: %w", last, err)
 		}
 		out = append(out, v)
 	}

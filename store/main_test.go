@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"fairslice/images"
 	"fairslice/nodes"
 	"fairslice/queue"
 	"fairslice/store"
@@ -78,6 +79,13 @@ func (w *writer) batch(events ...queue.Event) *store.Batch {
 	if d.Policy {
 		p := w.book.Policy
 		b.Policy = &p
+	}
+	b.Images = map[images.ID]*images.Image{}
+	for id := range d.Images {
+		b.Images[id] = w.book.Images.Get(id)
+	}
+	for _, c := range d.Commits {
+		b.Commits = append(b.Commits, c)
 	}
 	b.Forgotten = d.Forgotten
 	return b
@@ -151,6 +159,7 @@ func dump(t testing.TB, b *queue.Book) string {
 	put("queues", b.Queues)
 	put("reservations", b.Reservations)
 	put("policy", b.Policy)
+	put("images", []any{b.Images.All(), b.Images.NextID(), b.Images.Commits(""), b.Images.NextCommit()})
 	return out.String()
 }
 

@@ -101,7 +101,7 @@ users = ["nobody-at-all"]
 name = "idle"
 description = "Whose sessions must be used."
 idle_after = "3s"
-idle_warn = "3s"
+idle_warn = "6s"
 [session]
 idle_hook = "%[1]s/idle-hook"
 [[resource]]

@@ -115,6 +115,9 @@ func TestASessionBecomesAnImage(t *testing.T) {
 	if list := bob.must("bimage"); strings.Contains(list, "tools") {
 		t.Errorf("others see it:\n%s", list)
 	}
+	if out := bob.must("bjobs -l " + job + "; bhist -l " + job); strings.Contains(out, "tools") {
+		t.Errorf("others are told of it with the session:\n%s", out)
+	}
 	if list, _, _ := bob.try("bimage commits"); strings.Contains(list, "tools") {
 		t.Errorf("others see the request:\n%s", list)
 	}
@@ -257,7 +260,7 @@ func TestCommitsSurviveKills(t *testing.T) {
 			case "noded":
 				c.killNode(t)
 			case "server":
-				for _, pid := range c.pids("/" + job + ".0.1/session") {
+				for _, pid := range c.servers(job) {
 					_ = syscall.Kill(pid, syscall.SIGKILL)
 				}
 			case "session":

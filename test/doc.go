@@ -4,7 +4,7 @@
 //   - testdata/script/*.txt are transcripts: `$ command`, then all that it printed. script_test.go runs them,
 //     transcript_test.go replaces what differs from run to run (ids, times, hosts, the user) by words as
 //     wide, so that the widths of columns stay under test.
-//   - bad_test.go sends what no command sends; users_test.go is about who may do what (it needs root);
+//   - bad_test.go sends what no command sends; users_test.go and ports_test.go are about who may do what (they need root);
 //     session_test.go is about terminals.
 //
 // One script:

@@ -1,17 +1,14 @@
 package test
 
 import (
-	"bufio"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"os/user"
 	"path/filepath"
-	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -142,23 +139,13 @@ func secret(t *testing.T, c *cluster, other *person, image, digest string) {
 		t.Errorf("it is listed:\n%s", out)
 	}
 	other.refused("bimage list -all", "User permission denied")
-	for _, line := range []string{"bimage show %s", "bimage check %s", "bimage rm %s", "bimage share -public %s", "bsub -n 2 -image %s true", "bsub -image %s true", "bsession -n 2 -image %s"} {
+	held := other.submit("-H true")
+	for _, line := range []string{"bimage show %s", "bimage check %s", "bimage rm %s", "bimage share -public %s", "bsub -n 2 -image %s true", "bsub -image %s true", "bsession -n 2 -image %s", "bmod -image %s " + held} {
 		_, real, code := other.try(fmt.Sprintf(line, image))
 		_, none, _ := other.try(fmt.Sprintf(line, "nobody/none:1"))
 		if want := strings.ReplaceAll(none, "nobody/none:1", image); code == 0 || real != want || !strings.Contains(real, "No such image") {
 			t.Errorf("%s: exit %d, %q; of one that does not exist %q", line, code, real, want)
 		}
-	}
-	web := caller(t, c, other.uid)
-	for _, call := range []string{"ShowImage", "RemoveImage", "VerifyImage", "ChangeImage"} {
-		real := web.call(call, `{"name":"`+image+`"}`)
-		none := web.call(call, `{"name":"nobody/none:1"}`)
-		if want := strings.ReplaceAll(none, "nobody/none:1", image); real != want || !strings.Contains(real, "o such image") && call != "VerifyImage" {
-			t.Errorf("%s: %q; of one that does not exist %q", call, real, want)
-		}
-	}
-	if got := web.call("AddImage", `{"image":{"name":"`+image+`"},"size":1,"upload":"x"}`); !strings.Contains(got, "images of their own only") {
-		t.Errorf("AddImage under another's name: %q", got)
 	}
 	for _, node := range []string{"node1", "node2"} {
 		for _, place := range []string{"users/*", "public", "blobs", "partial"} {
@@ -169,80 +156,6 @@ func secret(t *testing.T, c *cluster, other *person, image, digest string) {
 		}
 	}
 	other.refused("head -c 1 "+filepath.Join(c.dir, "images", "files", digest+".sif"), "Permission denied")
-}
-
-// apiCaller calls batchd's API itself, as some user.
-type apiCaller struct {
-	t    *testing.T
-	addr string
-	uid  int
-}
-
-func caller(t *testing.T, c *cluster, uid int) *apiCaller {
-	return &apiCaller{t, strings.TrimPrefix(c.addr, "unix://"), uid}
-}
-
-func (a *apiCaller) call(procedure, body string) string {
-	a.t.Helper()
-	conn, err := a.dial()
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	defer conn.Close()
-	kind := "application/json"
-	if procedure == "VerifyImage" { // a stream
-		kind = "application/connect+json"
-		body = string([]byte{0, 0, 0, 0, byte(len(body))}) + body
-	}
-	req, err := http.NewRequest(http.MethodPost, "http://batchd/fairslice.v1.Images/"+procedure, strings.NewReader(body))
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	req.Header.Set("Content-Type", kind)
-	req.Close = true
-	if err := req.Write(conn); err != nil {
-		a.t.Fatal(err)
-	}
-	res, err := http.ReadResponse(bufio.NewReader(conn), req)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	defer res.Body.Close()
-	text := make([]byte, 64<<10)
-	n := 0
-	for n < len(text) {
-		m, err := res.Body.Read(text[n:])
-		n += m
-		if err != nil {
-			break
-		}
-	}
-	answer := string(text[:n])
-	if procedure == "VerifyImage" && n >= 5 {
-		answer = answer[5:] // a message's length, which is different for another name
-	}
-	return fmt.Sprint(res.StatusCode, " ", answer)
-}
-
-// dial connects as the user: the kernel tells the server whose thread did. The thread ends with its goroutine.
-func (a *apiCaller) dial() (net.Conn, error) {
-	type result struct {
-		conn net.Conn
-		err  error
-	}
-	out := make(chan result)
-	go func() {
-		runtime.LockOSThread()
-		uid := uintptr(a.uid)
-		if _, _, errno := syscall.RawSyscall(syscall.SYS_SETRESUID, uid, uid, uid); errno != 0 {
-			out <- result{nil, errno}
-			return
-		}
-		conn, err := net.Dial("unix", a.addr)
-		out <- result{conn, err}
-	}()
-	r := <-out
-	return r.conn, r.err
 }
 
 // Jobs keep the image that they were submitted with. Nobody keeps its file when they have ended.
@@ -311,4 +224,72 @@ func TestAFetchSurvivesTheNodesDaemon(t *testing.T) {
 	if _, err := os.Stat(partial); !os.IsNotExist(err) {
 		t.Errorf("the part is still there: %v", err)
 	}
+}
+
+// Where the site takes signed images only, a user adds what a trusted key has signed, and an administrator vouches for the rest.
+func TestOnlySignedImages(t *testing.T) {
+	c, ada, _ := accounts(t)
+	config := filepath.Join(c.dir, "fairslice.toml")
+	before, err := os.ReadFile(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	configure := func(data []byte) {
+		t.Helper()
+		if err := os.WriteFile(config, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		c.must(t, "/", "badmin reconfig")
+	}
+	t.Cleanup(func() { configure(before) })
+	keys := t.TempDir()
+	configure(append(slices.Clone(before), fmt.Appendf(nil, "\n[images]\ntrusted_keys = %q\nrequire_signature = true\n", keys)...))
+
+	file := filepath.Join(ada.home, "tools.sif")
+	sign := func(ring string) {
+		t.Helper()
+		c.must(t, ada.home, "cp "+c.dir+"/images/sample.sif "+file)
+		c.must(t, ada.home, "test -e $APPTAINER_KEYSDIR/pgp-secret || apptainer key newpair --name=Ada --email=ada@example.org --comment= --password= --push=false --bit-length=2048 2>&1; apptainer sign "+file+" 2>&1",
+			"HOME="+ring, "APPTAINER_KEYSDIR="+ring)
+		if err := os.Chown(file, ada.uid, ada.uid); err != nil {
+			t.Fatal(err)
+		}
+	}
+	trusted, other := t.TempDir(), t.TempDir()
+	sign(trusted)
+	ada.refused("bimage add tools:1 "+file, "the site's trusted keys cannot be read, so no image is taken: an administrator finds why")
+	if err := os.Link(filepath.Join(trusted, "pgp-public"), filepath.Join(keys, "ada.pgp")); err != nil {
+		t.Fatal(err)
+	}
+	ada.must("bimage add tools:1 " + file)
+	if out := ada.must("bimage show tools:1"); !strings.Contains(out, "Signed by:     Ada <ada@example.org> (") {
+		t.Errorf("bimage show:\n%s", out)
+	}
+	if out := ada.must("bimage show -json tools:1"); !strings.Contains(out, `"SIGNED_BY"`) || !strings.Contains(out, "Ada <ada@example.org>") {
+		t.Errorf("bimage show -json:\n%s", out)
+	}
+	if out := ada.must("bimage check tools:1"); !strings.Contains(out, "it is signed by Ada <ada@example.org> (") {
+		t.Errorf("bimage check:\n%s", out)
+	}
+	ada.must("bsub -K -image tools:1 -o out true 2>/dev/null")
+
+	full := ada.full("tools:2")
+	sign(other)
+	ada.refused("bimage add tools:2 "+file, full+": Only SIF files are taken here that a trusted key has signed, all of each; of this one: it is signed with ")
+	ada.refused("bimage add tools:2 "+c.dir+"/images/sample.sif", "of this one: it is not signed. Have it signed by somebody whose key is trusted here (apptainer sign)")
+	dir := ada.root("rootfs", nil, 1000)
+	ada.refused("bimage add tools:2 "+dir, full+": Only signed SIF files are taken here, and of anything else batchd makes the file")
+	ada.refused("bimage pull tools:2 docker://127.0.0.1:1/x", "Only signed SIF files are taken here")
+	ada.refused("bimage show tools:2", "No such image")
+	c.must(t, "/", "bimage add -site vouched:1 "+dir)
+	if out := ada.must("bimage show vouched:1"); strings.Contains(out, "Signed by") {
+		t.Errorf("bimage show:\n%s", out)
+	}
+	session := ada.writable("sample")
+	request := ada.commit(session, "kept:1")
+	c.must(t, "/", "badmin commits approve "+request)
+	ada.becomes(request, "done")
+	ada.must("bkill -s KILL " + session)
+	c.must(t, "/", "bimage rm vouched:1 && bimage rm "+ada.full("tools:1")+" && bimage rm "+ada.full("kept:1"))
+	c.nothingLeft(t)
 }

@@ -122,17 +122,26 @@ func TestTheJobDoesNotNotice(t *testing.T) {
 		if _, problems, code := c.try(dir, "bexec "+job+" true"); code != 255 || !strings.Contains(problems, "Already finished") {
 			t.Errorf("after the end: %q exit %d", problems, code)
 		}
-		if left := c.pids("/" + job + ".0.1/session"); len(left) > 0 {
+		if left := c.servers(job); len(left) > 0 {
 			t.Errorf("its server is left: %v", left)
 		}
 	})
+}
+
+// A job finds its files also where its directory holds the node's: there a link leads out of what the container shows.
+func TestAJobWhereTheNodeKeepsItsFiles(t *testing.T) {
+	c := running(t)
+	out, problems, code := c.try(filepath.Dir(c.dir), `bsub -I -image sample 'pwd; test -x "$LSB_JOBFILENAME" && wc -l < "$LSB_DJOB_HOSTFILE"' < /dev/null`)
+	if _, rest, _ := strings.Cut(out, "\n"); code != 0 || strings.Join(strings.Fields(rest), " ") != filepath.Dir(c.dir)+" 1" {
+		t.Errorf("exit %d: %q %q", code, out, problems)
+	}
 }
 
 // Killing the server loses what runs beside the job, and nothing of the job.
 func TestKillingTheServerLosesOnlyWhatRunsBeside(t *testing.T) {
 	beside(t, func(t *testing.T, c *cluster, dir, job string) {
 		c.must(t, dir, "bexec "+job+" true")
-		servers := c.pids("/" + job + ".0.1/session")
+		servers := c.servers(job)
 		if len(servers) != 1 {
 			t.Fatalf("servers: %v", servers)
 		}
@@ -156,6 +165,18 @@ func TestKillingTheServerLosesOnlyWhatRunsBeside(t *testing.T) {
 			t.Errorf("its exit status is %s", out)
 		}
 	})
+}
+
+// servers are the processes that serve what runs beside a job's first attempt.
+func (c *cluster) servers(job string) []int {
+	var out []int
+	for _, pid := range c.pids("/session") {
+		env, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+		if strings.Contains(string(env), "FAIRSLICE_ATTEMPT="+job+".0.1\x00") {
+			out = append(out, pid)
+		}
+	}
+	return out
 }
 
 func zombie(pid int) bool {
@@ -289,7 +310,7 @@ func TestOthersSessionsAreOutOfReach(t *testing.T) {
 		}
 	}
 	// Another user cannot reach the socket, which lies in a directory of the owner's alone.
-	servers := c.pids("/" + job + ".0.1/session")
+	servers := c.servers(job)
 	if len(servers) != 1 {
 		t.Fatalf("servers: %v", servers)
 	}

@@ -1,14 +1,20 @@
 package test
 
 import (
+	"context"
+	"crypto/rand"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"fairslice/api/client"
+	"fairslice/queue"
 )
 
-// The queue "idle" warns of a session after three seconds without use and ends it three seconds later; its hook says so in a file.
+// The queue "idle" warns of a session after three seconds without use and ends it six seconds later; its hook says so in a file.
 func TestIdleSessions(t *testing.T) {
 	c := running(t)
 	dir := t.TempDir()
@@ -61,6 +67,46 @@ func TestIdleSessions(t *testing.T) {
 	}
 }
 
+// The warning stands on every terminal of the session, a key takes it back, and it is no part of the session's output.
+func TestIdleWarningOnTheTerminal(t *testing.T) {
+	c := running(t)
+	dir := t.TempDir()
+	const warning = "\r\nfairslice: this session is idle and ends at "
+	s := onTerminal(t, c, dir, 24, 80, "bsub -q idle -Is /bin/sh")
+	job := s.job()
+	s.expect("<<Starting on ")
+	s.send("echo be''gun\n")
+	s.expect("begun")
+	other := onTerminal(t, c, dir, 24, 80, "battach "+job)
+	other.expect("begun")
+	beside := onTerminal(t, c, dir, 24, 80, "bexec "+job+" /bin/sh")
+	beside.send("echo be''side\n")
+	beside.expect("beside")
+	for _, terminal := range []*screen{s, other, beside} {
+		terminal.expect(warning)
+		terminal.expect(" unless it is used (a key, a program beside it, an app, the GPU).\r\n")
+	}
+	s.send("echo still $((40+2))\n")
+	s.expect("still 42")
+	const goesOn = "the session is in use again, and goes on: somebody is there"
+	for deadline := time.Now().Add(patience); !strings.Contains(oneLine(c.must(t, dir, "bjobs -l "+job)), goesOn); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("bjobs -l lacks %q", goesOn)
+		}
+	}
+	late := onTerminal(t, c, dir, 24, 80, "battach "+job)
+	if got := late.expect("still 42"); strings.Contains(got, "idle") {
+		t.Errorf("what was told is shown again: %q", got)
+	}
+	late.expect(warning) // the next one
+	if err := c.waitState(job, "EXIT"); err != nil {
+		t.Fatal(err)
+	}
+	if got := oneLine(c.must(t, dir, "bjobs -l "+job)); !strings.Contains(got, "TERM_IDLE") {
+		t.Errorf("it ended otherwise:\n%s", got)
+	}
+}
+
 // oneLine undoes the folding of long listings.
 func oneLine(s string) string {
 	var out strings.Builder
@@ -71,6 +117,48 @@ func oneLine(s string) string {
 		out.WriteString(strings.TrimSuffix(line, "\n"))
 	}
 	return out.String()
+}
+
+// An extension counts for the job that runs: it lives past the run limit that it was started with, and ends at the new one.
+func TestAnExtendedJobEndsAtItsNewLimit(t *testing.T) {
+	c := running(t)
+	dir := t.TempDir()
+	t.Cleanup(func() {
+		if err := c.quiet(); err != nil {
+			t.Error(err)
+		}
+	})
+	u, err := client.NewUsers(client.Config{Address: c.addr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer u.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	// bsub -W and bextend count in minutes; the protocol does not.
+	const limit, more = 8 * time.Second, 4 * time.Second
+	spec := &queue.Spec{Command: "sleep 300", RunLimit: limit, MinSlots: 1, MaxSlots: 1, SubCWD: "/", SubHost: "here", Stdout: "/dev/null"}
+	accepted, err := u.Submit(ctx, queue.Submission{Token: rand.Text(), Spec: spec, Script: []byte("exec sleep 300\n")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	job := strconv.Itoa(int(accepted.Job))
+	if err := c.waitState(job, "RUN"); err != nil {
+		t.Fatal(err)
+	}
+	x, err := u.Extend(ctx, job, more, 0)
+	if err != nil || !x.Granted || time.Duration(x.RunLimit) != limit+more {
+		t.Fatalf("asked for %s more: %+v, %v", more, x, err)
+	}
+	if err := c.waitState(job, "EXIT"); err != nil {
+		t.Fatal(err)
+	}
+	got := c.must(t, dir, "bjobs -noheader -o 'exit_reason run_time delimiter=\"|\"' "+job)
+	reason, ran, _ := strings.Cut(strings.TrimSpace(got), "|")
+	seconds, err := strconv.Atoi(strings.Fields(ran + " ?")[0])
+	if !strings.Contains(reason, "TERM_RUNLIMIT") || err != nil || seconds < int((limit+more)/time.Second) {
+		t.Errorf("with %s, and %s more, it ended as %q", limit, more, got)
+	}
 }
 
 func TestExtensions(t *testing.T) {

@@ -96,6 +96,13 @@ func nodeOf(n *nodes.Node, held map[string][]heldSlice) nodeRow {
 	return r
 }
 
+func thousandths(part, whole int64) int {
+	if whole <= 0 || part <= 0 {
+		return 0
+	}
+	return int(1000 * min(float64(part)/float64(whole), 1))
+}
+
 func mib(bytes int64) string { return strconv.FormatInt((bytes+1<<20-1)>>20, 10) + " MiB" }
 
 // commitsPage lists requests to make an image of a session.

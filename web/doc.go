@@ -16,5 +16,7 @@
 //   - The page never runs what jobs serve: apps have another origin.
 //   - Somebody else's job is not found, for who is no administrator.
 //
+// It remembers nothing but who is logged in, and the last minutes of what those jobs use whose pages somebody looks at (trail.go).
+//
 // It works without scripts, but for the terminal: scripts only keep it up to date and move sliders.
 package web

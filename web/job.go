@@ -67,7 +67,11 @@ func (s *Server) showJob(w http.ResponseWriter, v *visit) error {
 		p.Owner, p.Session = j.Owner.UID == v.by.UID, j.Spec.Interactive.HasPty()
 		p.Command, p.Note, p.Requested = j.Spec.Command, e.Note, requested(j)
 		if a := e.Attempt; a != nil {
-			p.Slices = sliceUses(a)
+			var known map[string][]sample
+			if e.State.Live() {
+				known = s.trails.look(j.ElementID(e.Index), a, e.State, v.now)
+			}
+			p.Slices = sliceUses(a, known, v.now.In(zone))
 			if a.RunLimit > 0 {
 				p.RunLimit = minutes(a.RunLimit)
 				p.EndsBy = started(a).Add(a.RunLimit + a.Stopped).In(zone)

@@ -28,7 +28,7 @@ type launchForm struct {
 	Memory  string
 	Limit   string
 	Queue   string
-	Apps    string
+	Apps    []string
 	Command string
 	Count   string
 }
@@ -39,6 +39,7 @@ type launchPage struct {
 	CSRF   string
 	Text   string // what is wrong with the form
 	Images []imageGroup
+	Apps   []appChoice
 	Queues []queueChoice
 	Free   free
 }
@@ -75,12 +76,16 @@ func (s *Server) showLaunch(w http.ResponseWriter, v *visit) error {
 
 func (v *visit) launchPage(w http.ResponseWriter, status int, form launchForm, text string) error {
 	p := launchPage{Form: form, CSRF: v.session.csrf, Text: text, Free: v.free()}
+	if v.r.Header.Get(liveHeader) != "" { // the script takes what is free, and leaves the form alone
+		return v.render(w, status, "launch", p)
+	}
 	site := v.Describe()
 	list, err := v.Catalogue.Images(v.by, false)
 	if err != nil {
 		return err
 	}
 	p.Images = imageGroups(list, site.Images)
+	p.Apps = v.apps(list, form.Apps)
 	for _, q := range site.Queues {
 		if len(q.Users) == 0 || slices.Contains(q.Users, v.by.User) {
 			p.Queues = append(p.Queues, queueChoice{q.Name, q.Description, q.Name == site.DefaultQueue})
@@ -130,13 +135,14 @@ func imageNote(i *images.Image) string {
 	if m := labels.Min; m.GPUs > 0 {
 		parts = append(parts, "≥ "+plural(m.GPUs, "GPU"))
 	}
-	for n, a := range labels.Apps {
-		if n == 0 {
-			parts = append(parts, "apps:")
-		}
-		parts = append(parts, a.Name)
+	var apps []string
+	for _, a := range labels.Apps {
+		apps = append(apps, a.Name)
 	}
-	return strings.Join(parts, " ")
+	if len(apps) > 0 {
+		parts = append(parts, "apps: "+someOf(apps))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // free looks at the nodes that take jobs.
@@ -167,7 +173,7 @@ func (s *Server) launch(w http.ResponseWriter, v *visit) error {
 	get := func(name string) string { return strings.TrimSpace(v.r.PostFormValue(name)) }
 	form := launchForm{
 		Token: get("token"), Name: get("name"), Image: get("image"), FGPU: get("fgpu"), Cores: get("cores"), Memory: get("memory"),
-		Limit: get("limit"), Queue: get("queue"), Apps: get("apps"), Command: get("command"), Count: get("count"),
+		Limit: get("limit"), Queue: get("queue"), Apps: v.r.PostForm["apps"], Command: get("command"), Count: get("count"),
 	}
 	submission, count, err := v.submission(form)
 	for i := 0; err == nil && i < count; i++ {
@@ -234,7 +240,7 @@ func (f *launchForm) arguments() []string {
 	option("n", f.Cores)
 	option("M", f.Memory)
 	option("W", f.Limit)
-	option("apps", f.Apps)
+	option("apps", strings.Join(f.Apps, ","))
 	if f.FGPU != "" && strings.Trim(f.FGPU, "0.") != "" {
 		option("gpu", "fgpu="+f.FGPU)
 	}

@@ -24,9 +24,11 @@ type Batch interface {
 	Extend(ctx context.Context, q queue.Extend) (queue.Extension, error)
 }
 
-// Catalogue is the images that a user sees, and the requests to make one of a session.
+// Catalogue is the images that a user sees, what apps there are beside those that these name, and the requests to make an image of a
+// session.
 type Catalogue interface {
 	Images(by queue.Identity, all bool) ([]*images.Image, error)
+	AppNames() (site []string, ofImages map[string][]string)
 	Commits(by queue.Identity, all bool) ([]*images.Commit, error)
 	DecideCommit(ctx context.Context, by queue.Identity, id images.CommitID, approve bool, reason string) (*images.Commit, error)
 }
@@ -77,13 +79,15 @@ type Server struct {
 	secure   bool // users come by https
 	sessions sessions
 	limit    limiter
+	trails   trails
 	mux      *http.ServeMux
 	closed   chan struct{}
+	followed chan struct{} // closed when nothing is sampled any more
 }
 
-// New makes a Server.
+// New makes a Server, which Close must end.
 func New(c Config) *Server {
-	s := &Server{Config: c, secure: c.URL.Scheme == "https", mux: http.NewServeMux(), closed: make(chan struct{})}
+	s := &Server{Config: c, secure: c.URL.Scheme == "https", mux: http.NewServeMux(), closed: make(chan struct{}), followed: make(chan struct{})}
 	s.Logger = c.Logger.With("service", "web")
 	s.mux.Handle("GET /static/", http.HandlerFunc(static))
 	s.mux.HandleFunc("GET /login", s.showLogin)
@@ -102,11 +106,15 @@ func New(c Config) *Server {
 	s.admin("/nodes", s.showNodes)
 	s.admin("/commits", s.showCommits)
 	s.post("/commits/{id}", s.decideCommit)
+	go s.follow()
 	return s
 }
 
-// Close ends every terminal. Call it once, when no request comes any more.
-func (s *Server) Close() { close(s.closed) }
+// Close ends every terminal, and waits until the book is not looked at any more. Call it once, when no request comes any more.
+func (s *Server) Close() {
+	close(s.closed)
+	<-s.followed
+}
 
 // visit is one request of somebody who is logged in.
 type visit struct {

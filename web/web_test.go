@@ -20,6 +20,7 @@ import (
 
 	"fairslice/api"
 	"fairslice/api/client"
+	"fairslice/images"
 	"fairslice/queue"
 	"fairslice/queue/engine"
 	"fairslice/web"
@@ -48,12 +49,26 @@ type batch struct {
 
 func (b batch) Submit(ctx context.Context, s queue.Submission) (queue.Accepted, error) {
 	a, err := b.engine.Submit(ctx, s)
+	return a, speak(err)
+}
+
+// speak marks what users may read.
+func speak(err error) error {
 	var r engine.Refusal
 	if errors.As(err, &r) {
-		err = &api.Error{Code: api.Invalid, Msg: r.Text}
+		return &api.Error{Code: api.Invalid, Msg: r.Text}
 	}
-	return a, err
+	return err
 }
+
+// catalogue is the real engine's, as bin/batchd gives it.
+type catalogue struct{ *engine.Engine }
+
+func (c catalogue) DecideCommit(ctx context.Context, by queue.Identity, id images.CommitID, approve bool, reason string) (*images.Commit, error) {
+	out, err := c.Engine.DecideCommit(ctx, by, id, approve, reason)
+	return out, speak(err)
+}
+
 func (b batch) Control(ctx context.Context, c queue.Control) ([]queue.Outcome, error) {
 	return b.engine.Control(ctx, c)
 }
@@ -97,13 +112,16 @@ func (s *site) pass(d time.Duration) {
 	s.now = s.now.Add(d)
 }
 
-func newSite(t *testing.T) *site {
+func newSite(t *testing.T) *site { return newSiteBy(t, httptest.NewServer) }
+
+// newSiteBy has the page served by serve, with TLS or without.
+func newSiteBy(t *testing.T, serve func(http.Handler) *httptest.Server) *site {
 	t.Helper()
 	s := &site{t: t, now: time.Now()}
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	hub := api.NewHub(api.HubConfig{Cluster: "test"}, log)
-	s.engine = engine.New(engine.Config{Cluster: "test", DefaultQueue: "normal", Queues: []engine.Queue{{Name: "normal", Priority: 30, Interactive: true, Container: "allowed"}}, MaxArray: 100,
-		Images: map[string]string{"sample:latest": "/sample.sif"}, CleanPeriod: time.Hour, Logger: log, Now: s.clock, Location: time.UTC}, forgetful{}, hub, queue.NewBook())
+	s.engine = engine.New(engine.Config{Cluster: "test", DefaultQueue: "normal", Queues: []engine.Queue{{Name: "normal", Priority: 30, Interactive: true, Container: "allowed", OverlaySize: 1 << 30}}, MaxArray: 100,
+		Images: map[string]string{"sample:latest": "/sample.sif"}, Apps: []string{"ttyd"}, FileApps: func(string) ([]string, bool) { return []string{"page"}, true }, ApproveCommits: true, CleanPeriod: time.Hour, Logger: log, Now: s.clock, Location: time.UTC}, forgetful{}, hub, queue.NewBook())
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 2)
 	go func() { ended <- s.engine.Run(ctx) }()
@@ -113,14 +131,14 @@ func newSite(t *testing.T) *site {
 		t.Fatal(err)
 	}
 	var handler http.Handler
-	s.page = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handler.ServeHTTP(w, r) }))
+	s.page = serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handler.ServeHTTP(w, r) }))
 	back := batch{nil, s.engine}
 	srv := api.New(api.Config{Now: s.clock, Web: s.page.URL}, back, hub, s.tokens, log)
 	address, err := url.Parse(s.page.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	page := web.New(web.Config{URL: address, Batch: back, Describe: back.Describe, Catalogue: s.engine, People: srv, Consoles: srv, Now: s.clock, Logger: log})
+	page := web.New(web.Config{URL: address, Batch: back, Describe: back.Describe, Catalogue: catalogue{s.engine}, People: srv, Consoles: srv, Now: s.clock, Logger: log})
 	handler = page
 	socket := filepath.Join(dir, "sock")
 	l, err := api.ListenUnix(socket)
@@ -159,7 +177,7 @@ func (s *site) browser() *browser {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return &browser{s, http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+	return &browser{s, http.Client{Jar: jar, Transport: s.page.Client().Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 }
 
 // send makes a request as a page of ours does, but for the headers given ("" takes one away).
@@ -280,6 +298,36 @@ func TestLoginByLink(t *testing.T) {
 	s.pass(2 * time.Minute)
 	if status, body, _ := s.browser().login("once", late); status != http.StatusForbidden || !strings.Contains(body, "older than 2 minutes") {
 		t.Errorf("use a link after two minutes: %d", status)
+	}
+}
+
+// Over TLS nothing is left that another origin, or somebody on the way, could set or read.
+func TestLoginOverTLS(t *testing.T) {
+	s := newSiteBy(t, httptest.NewTLSServer)
+	link, code := s.link()
+	if !strings.HasPrefix(link, "https://") {
+		t.Errorf("the link is %q", link)
+	}
+	b := s.browser()
+	_, _, before := b.send("GET", "/login?lang=ja", nil)
+	status, _, after := b.login("once", code)
+	if status != http.StatusSeeOther {
+		t.Fatalf("use the link: %d", status)
+	}
+	cookies := append(before.Values("Set-Cookie"), after.Values("Set-Cookie")...)
+	if len(cookies) != 4 { // the language, the login's, the session's, and the login's taken back
+		t.Errorf("cookies: %q", cookies)
+	}
+	for _, c := range cookies {
+		if !strings.Contains(c, "; HttpOnly; Secure; SameSite=") || !strings.HasPrefix(c, "__Host-fairslice") && !strings.HasPrefix(c, "fairslice-language=") {
+			t.Errorf("the cookie %q", c)
+		}
+	}
+	if status, _, h := b.send("GET", "/", nil); status != http.StatusOK || h.Get("Strict-Transport-Security") != "max-age=31536000" {
+		t.Errorf("the page: %d %v", status, h)
+	}
+	if _, _, h := newSite(t).browser().send("GET", "/login", nil); h.Get("Strict-Transport-Security") != "" {
+		t.Error("a page without TLS forbids itself")
 	}
 }
 

@@ -37,6 +37,7 @@ type Image struct {
 	By            string                 `protobuf:"bytes,12,opt,name=by,proto3" json:"by,omitempty"`
 	Removed       int64                  `protobuf:"varint,13,opt,name=removed,proto3" json:"removed,omitempty"` // ns since 1970; 0 for a listed one
 	File          string                 `protobuf:"bytes,14,opt,name=file,proto3" json:"file,omitempty"`        // on the nodes, of one of the configuration
+	Signed        []string               `protobuf:"bytes,15,rep,name=signed,proto3" json:"signed,omitempty"`    // trusted keys that had signed all of the file when it was added
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -167,6 +168,13 @@ func (x *Image) GetFile() string {
 		return x.File
 	}
 	return ""
+}
+
+func (x *Image) GetSigned() []string {
+	if x != nil {
+		return x.Signed
+	}
+	return nil
 }
 
 type ImageResponse struct {
@@ -1315,7 +1323,7 @@ var File_fairslice_v1_images_proto protoreflect.FileDescriptor
 
 const file_fairslice_v1_images_proto_rawDesc = "" +
 	"\n" +
-	"\x19fairslice/v1/images.proto\x12\ffairslice.v1\"\xa5\x03\n" +
+	"\x19fairslice/v1/images.proto\x12\ffairslice.v1\"\xbd\x03\n" +
 	"\x05Image\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x03R\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
@@ -1333,7 +1341,8 @@ const file_fairslice_v1_images_proto_rawDesc = "" +
 	"\x05added\x18\v \x01(\x03R\x05added\x12\x0e\n" +
 	"\x02by\x18\f \x01(\tR\x02by\x12\x18\n" +
 	"\aremoved\x18\r \x01(\x03R\aremoved\x12\x12\n" +
-	"\x04file\x18\x0e \x01(\tR\x04file\x1a9\n" +
+	"\x04file\x18\x0e \x01(\tR\x04file\x12\x16\n" +
+	"\x06signed\x18\x0f \x03(\tR\x06signed\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\":\n" +

@@ -1683,12 +1683,13 @@ type Order struct {
 	Job           int64                  `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
 	Index         int32                  `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
 	Attempt       int32                  `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	Op            string                 `protobuf:"bytes,4,opt,name=op,proto3" json:"op,omitempty"`           // kill, signal, stop, resume, forget, limit
+	Op            string                 `protobuf:"bytes,4,opt,name=op,proto3" json:"op,omitempty"`           // kill, signal, stop, resume, forget, limit, tell
 	Verdict       string                 `protobuf:"bytes,5,opt,name=verdict,proto3" json:"verdict,omitempty"` // kill: what to report
 	Signal        string                 `protobuf:"bytes,6,opt,name=signal,proto3" json:"signal,omitempty"`
 	AtOnce        bool                   `protobuf:"varint,7,opt,name=at_once,json=atOnce,proto3" json:"at_once,omitempty"`                // kill without INT and TERM first
 	RunLimit      int64                  `protobuf:"varint,8,opt,name=run_limit,json=runLimit,proto3" json:"run_limit,omitempty"`          // limit: the new one (bmod -W)
 	MemoryLimit   int64                  `protobuf:"varint,9,opt,name=memory_limit,json=memoryLimit,proto3" json:"memory_limit,omitempty"` // limit: the new one (bmod -M)
+	Text          string                 `protobuf:"bytes,10,opt,name=text,proto3" json:"text,omitempty"`                                  // tell: for who is at the session's terminals
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1784,6 +1785,13 @@ func (x *Order) GetMemoryLimit() int64 {
 		return x.MemoryLimit
 	}
 	return 0
+}
+
+func (x *Order) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
 }
 
 type OpenPipe struct {
@@ -2343,7 +2351,7 @@ const file_fairslice_v1_nodes_proto_rawDesc = "" +
 	"\x06offset\x18\x02 \x01(\x03R\x06offset\" \n" +
 	"\n" +
 	"ImageChunk\x12\x12\n" +
-	"\x04data\x18\x01 \x01(\fR\x04data\"\xe4\x01\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\"\xf8\x01\n" +
 	"\x05Order\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\x03R\x03job\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x05R\x05index\x12\x18\n" +
@@ -2353,7 +2361,9 @@ const file_fairslice_v1_nodes_proto_rawDesc = "" +
 	"\x06signal\x18\x06 \x01(\tR\x06signal\x12\x17\n" +
 	"\aat_once\x18\a \x01(\bR\x06atOnce\x12\x1b\n" +
 	"\trun_limit\x18\b \x01(\x03R\brunLimit\x12!\n" +
-	"\fmemory_limit\x18\t \x01(\x03R\vmemoryLimit\"\xae\x03\n" +
+	"\fmemory_limit\x18\t \x01(\x03R\vmemoryLimit\x12\x12\n" +
+	"\x04text\x18\n" +
+	" \x01(\tR\x04text\"\xae\x03\n" +
 	"\bOpenPipe\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x10\n" +

@@ -2425,6 +2425,7 @@ type AppInfo struct {
 	Url           string                 `protobuf:"bytes,6,opt,name=url,proto3" json:"url,omitempty"`              // with open, for HTTP, where there is a proxy. It lets in whoever has it: a secret
 	Auth          string                 `protobuf:"bytes,7,opt,name=auth,proto3" json:"auth,omitempty"`            // with open: how the app wants its token, which the proxy shows it: token, bearer, basic; "" for none
 	Token         string                 `protobuf:"bytes,8,opt,name=token,proto3" json:"token,omitempty"`
+	Failed        string                 `protobuf:"bytes,9,opt,name=failed,proto3" json:"failed,omitempty"` // why it could not be started the last time; the lines after the first are its own last words
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2511,6 +2512,13 @@ func (x *AppInfo) GetAuth() string {
 func (x *AppInfo) GetToken() string {
 	if x != nil {
 		return x.Token
+	}
+	return ""
+}
+
+func (x *AppInfo) GetFailed() string {
+	if x != nil {
+		return x.Failed
 	}
 	return ""
 }
@@ -3159,6 +3167,11 @@ type Queue struct {
 	Container       string                 `protobuf:"bytes,21,opt,name=container,proto3" json:"container,omitempty"`
 	Image           string                 `protobuf:"bytes,22,opt,name=image,proto3" json:"image,omitempty"`
 	Reason          string                 `protobuf:"bytes,23,opt,name=reason,proto3" json:"reason,omitempty"`
+	OverlaySize     int64                  `protobuf:"varint,24,opt,name=overlay_size,json=overlaySize,proto3" json:"overlay_size,omitempty"`      // bytes that a job with -writable may change of its image; 0: it takes none
+	IdleAfter       int64                  `protobuf:"varint,25,opt,name=idle_after,json=idleAfter,proto3" json:"idle_after,omitempty"`            // without use, a session is warned; 0 for never. Times are in ns
+	IdleWarn        int64                  `protobuf:"varint,26,opt,name=idle_warn,json=idleWarn,proto3" json:"idle_warn,omitempty"`               // after the warning, it is ended
+	IdleGpuBelow    int32                  `protobuf:"varint,27,opt,name=idle_gpu_below,json=idleGpuBelow,proto3" json:"idle_gpu_below,omitempty"` // percent of its share
+	IdleCpuBelow    int32                  `protobuf:"varint,28,opt,name=idle_cpu_below,json=idleCpuBelow,proto3" json:"idle_cpu_below,omitempty"` // percent of its slots
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -3352,6 +3365,41 @@ func (x *Queue) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+func (x *Queue) GetOverlaySize() int64 {
+	if x != nil {
+		return x.OverlaySize
+	}
+	return 0
+}
+
+func (x *Queue) GetIdleAfter() int64 {
+	if x != nil {
+		return x.IdleAfter
+	}
+	return 0
+}
+
+func (x *Queue) GetIdleWarn() int64 {
+	if x != nil {
+		return x.IdleWarn
+	}
+	return 0
+}
+
+func (x *Queue) GetIdleGpuBelow() int32 {
+	if x != nil {
+		return x.IdleGpuBelow
+	}
+	return 0
+}
+
+func (x *Queue) GetIdleCpuBelow() int32 {
+	if x != nil {
+		return x.IdleCpuBelow
+	}
+	return 0
 }
 
 type HostsRequest struct {
@@ -6800,7 +6848,7 @@ const file_fairslice_v1_users_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04open\x18\x02 \x01(\tR\x04open\"9\n" +
 	"\fAppsResponse\x12)\n" +
-	"\x04apps\x18\x01 \x03(\v2\x15.fairslice.v1.AppInfoR\x04apps\"\xbb\x01\n" +
+	"\x04apps\x18\x01 \x03(\v2\x15.fairslice.v1.AppInfoR\x04apps\"\xd3\x01\n" +
 	"\aAppInfo\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05proto\x18\x02 \x01(\tR\x05proto\x12\x12\n" +
@@ -6809,7 +6857,8 @@ const file_fairslice_v1_users_proto_rawDesc = "" +
 	"\tstartable\x18\x05 \x01(\bR\tstartable\x12\x10\n" +
 	"\x03url\x18\x06 \x01(\tR\x03url\x12\x12\n" +
 	"\x04auth\x18\a \x01(\tR\x04auth\x12\x14\n" +
-	"\x05token\x18\b \x01(\tR\x05token\"N\n" +
+	"\x05token\x18\b \x01(\tR\x05token\x12\x16\n" +
+	"\x06failed\x18\t \x01(\tR\x06failed\"N\n" +
 	"\rExtendRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x10\n" +
 	"\x03add\x18\x02 \x01(\x03R\x03add\x12\x1b\n" +
@@ -6853,7 +6902,7 @@ const file_fairslice_v1_users_proto_rawDesc = "" +
 	"\x04host\x18\x03 \x01(\tR\x04host\"Z\n" +
 	"\x0eQueuesResponse\x12+\n" +
 	"\x06queues\x18\x01 \x03(\v2\x13.fairslice.v1.QueueR\x06queues\x12\x1b\n" +
-	"\tnot_found\x18\x02 \x03(\tR\bnotFound\"\xf5\x04\n" +
+	"\tnot_found\x18\x02 \x03(\tR\bnotFound\"\xa0\x06\n" +
 	"\x05Queue\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12\x1a\n" +
@@ -6883,7 +6932,13 @@ const file_fairslice_v1_users_proto_rawDesc = "" +
 	"rerunnable\x12\x1c\n" +
 	"\tcontainer\x18\x15 \x01(\tR\tcontainer\x12\x14\n" +
 	"\x05image\x18\x16 \x01(\tR\x05image\x12\x16\n" +
-	"\x06reason\x18\x17 \x01(\tR\x06reason\"$\n" +
+	"\x06reason\x18\x17 \x01(\tR\x06reason\x12!\n" +
+	"\foverlay_size\x18\x18 \x01(\x03R\voverlaySize\x12\x1d\n" +
+	"\n" +
+	"idle_after\x18\x19 \x01(\x03R\tidleAfter\x12\x1b\n" +
+	"\tidle_warn\x18\x1a \x01(\x03R\bidleWarn\x12$\n" +
+	"\x0eidle_gpu_below\x18\x1b \x01(\x05R\fidleGpuBelow\x12$\n" +
+	"\x0eidle_cpu_below\x18\x1c \x01(\x05R\fidleCpuBelow\"$\n" +
 	"\fHostsRequest\x12\x14\n" +
 	"\x05names\x18\x01 \x03(\tR\x05names\"V\n" +
 	"\rHostsResponse\x12(\n" +

@@ -35,7 +35,7 @@ func ToAssignment(p *pb.Assignment) queue.Assignment {
 func FromOrder(o queue.Order) *pb.Order {
 	return &pb.Order{
 		Job: int64(o.ID.Job), Index: int32(o.ID.Index), Attempt: int32(o.Attempt), Op: string(o.Op), Verdict: string(o.Verdict), Signal: o.Signal, AtOnce: o.AtOnce,
-		RunLimit: int64(o.RunLimit), MemoryLimit: o.MemoryLimit,
+		RunLimit: int64(o.RunLimit), MemoryLimit: o.MemoryLimit, Text: o.Text,
 	}
 }
 
@@ -43,7 +43,7 @@ func FromOrder(o queue.Order) *pb.Order {
 func ToOrder(p *pb.Order) queue.Order {
 	return queue.Order{
 		ID: elementID(p.GetJob(), p.GetIndex()), Attempt: int(p.GetAttempt()), Op: queue.OrderOp(p.GetOp()), Verdict: queue.Verdict(p.GetVerdict()), Signal: p.GetSignal(), AtOnce: p.GetAtOnce(),
-		RunLimit: time.Duration(p.GetRunLimit()), MemoryLimit: p.GetMemoryLimit(),
+		RunLimit: time.Duration(p.GetRunLimit()), MemoryLimit: p.GetMemoryLimit(), Text: p.GetText(),
 	}
 }
 

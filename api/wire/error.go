@@ -32,19 +32,17 @@ func Errorf(c Code, format string, args ...any) *Error {
 	return &Error{c, fmt.Sprintf(format, args...)}
 }
 
-// The one table: our code, Connect's word for it, the exit status of a command.
-// LSF's commands know one failure status, and scripts compare with it.
+// The one table: our code, Connect's word for it.
 var codes = []struct {
 	code    Code
 	connect string
-	exit    int
 }{
-	{Invalid, "invalid_argument", 255},
-	{NotFound, "not_found", 255},
-	{Conflict, "failed_precondition", 255},
-	{Denied, "permission_denied", 255},
-	{Unavailable, "unavailable", 255},
-	{Internal, "internal", 255},
+	{Invalid, "invalid_argument"},
+	{NotFound, "not_found"},
+	{Conflict, "failed_precondition"},
+	{Denied, "permission_denied"},
+	{Unavailable, "unavailable"},
+	{Internal, "internal"},
 }
 
 // Words of Connect that only its own machinery or a proxy says.
@@ -74,22 +72,6 @@ func CodeOf(connect string) Code {
 		return c
 	}
 	return Internal
-}
-
-// Exit is the exit status of a command that ends with err; 0 for nil.
-func Exit(err error) int {
-	if err == nil {
-		return 0
-	}
-	var e *Error
-	if errors.As(err, &e) {
-		for _, row := range codes {
-			if row.code == e.Code {
-				return row.exit
-			}
-		}
-	}
-	return 255
 }
 
 // AsError finds the Error in err. Ended contexts are Unavailable; anything else is Internal, and its

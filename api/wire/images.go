@@ -9,7 +9,7 @@ import (
 func FromImage(i *images.Image) *pb.Image {
 	p := &pb.Image{
 		Id: int64(i.ID), Name: i.Ref.String(), Digest: string(i.Digest), Size: i.Size, Arch: i.Arch, Visibility: string(i.Visibility),
-		Description: i.Description, Labels: i.Labels, Source: i.Source, Added: Nanos(i.Added), By: i.By, Removed: Nanos(i.Removed),
+		Description: i.Description, Labels: i.Labels, Source: i.Source, Signed: i.Signed, Added: Nanos(i.Added), By: i.By, Removed: Nanos(i.Removed),
 	}
 	for _, g := range i.Groups {
 		p.Groups = append(p.Groups, g.Name)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"os"
@@ -164,6 +165,7 @@ func (s *appStarter) began(id queue.ElementID, attempt int) {
 			apps = j.Spec.Apps
 		}
 	})
+	failures := &appFailures{}
 	for _, name := range apps {
 		at := api.AppPlace{ID: id, Attempt: attempt, Name: name}
 		s.alive.Go(func() {
@@ -174,10 +176,31 @@ func (s *appStarter) began(id queue.ElementID, attempt int) {
 				return
 			}
 			if err := s.start(at); err != nil && s.ctx.Err() == nil {
-				s.log.Info("app not started", "job", id.String(), "app", name, "error", firstLine(err.Error()))
+				why := firstLine(err.Error())
+				s.log.Info("app not started", "job", id.String(), "app", name, "error", why)
+				if err := s.eng.AppsFailed(s.ctx, id, attempt, failures.with(id, name, why)); err != nil {
+					s.log.Debug("failed app not noted: the engine is stopping", "job", id.String(), "error", err)
+				}
 			}
 		})
 	}
+}
+
+// appFailures are the apps of one attempt that could not be started.
+type appFailures struct {
+	mu   sync.Mutex
+	text string
+}
+
+// with adds one, and is all of them in words for bjobs -l.
+func (f *appFailures) with(id queue.ElementID, app, why string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.text != "" {
+		f.text += "; "
+	}
+	f.text += fmt.Sprintf("App %s could not be started: %s", app, strings.TrimPrefix(why, app+": "))
+	return fmt.Sprintf("%s (bapp %s says more)", f.text, id)
 }
 
 // A node that is not connected is asked again so often, which outlasts a restart of it.
@@ -212,7 +235,7 @@ func (s *appStarter) resume() {
 	s.eng.View(func(v queue.View) {
 		v.Book().Each(func(j *queue.Job) bool {
 			for i := range j.Elements {
-				if e := &j.Elements[i]; len(j.Spec.Apps) > 0 && e.Attempt != nil && !e.Attempt.Began.IsZero() {
+				if e := &j.Elements[i]; len(j.Spec.Apps) > 0 && e.State.Live() && e.Attempt != nil && !e.Attempt.Began.IsZero() {
 					runs = append(runs, run{j.ElementID(e.Index), e.Attempt.Number})
 				}
 			}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"fairslice/api"
+	"fairslice/etc"
 	"fairslice/images"
 	"fairslice/images/depot"
 	"fairslice/images/sif"
@@ -25,12 +26,12 @@ import (
 // committer makes images of sessions: of approved requests, one at a time on each node. What it does of a request is begun anew when
 // batchd is: until CompleteCommit nobody knows of it, and what it leaves on the disk the depot removes.
 type committer struct {
-	eng      *engine.Engine
-	hub      *api.Hub
-	depot    *depot.Depot
-	maxBytes func() int64 // of a session's archive, 0 for no limit
-	log      *slog.Logger
-	wake     chan struct{} // there may be something to do
+	eng   *engine.Engine
+	hub   *api.Hub
+	depot *depot.Depot
+	cfg   func() *etc.Config
+	log   *slog.Logger
+	wake  chan struct{} // there may be something to do
 
 	mu   sync.Mutex
 	work map[images.CommitID]*commitWork // of requests that are approved
@@ -58,8 +59,8 @@ const (
 	commitStall = 2 * time.Minute
 )
 
-func newCommitter(eng *engine.Engine, hub *api.Hub, files *depot.Depot, maxBytes func() int64, log *slog.Logger) *committer {
-	return &committer{eng: eng, hub: hub, depot: files, maxBytes: maxBytes, log: log, wake: make(chan struct{}, 1), work: map[images.CommitID]*commitWork{}}
+func newCommitter(eng *engine.Engine, hub *api.Hub, files *depot.Depot, cfg func() *etc.Config, log *slog.Logger) *committer {
+	return &committer{eng: eng, hub: hub, depot: files, cfg: cfg, log: log, wake: make(chan struct{}, 1), work: map[images.CommitID]*commitWork{}}
 }
 
 // look has the committer look for work now.
@@ -226,7 +227,10 @@ func (c *committer) image(ctx context.Context, w *commitWork) error {
 			err = fmt.Errorf("%s", strings.ReplaceAll(err.Error(), archive, "the session's files"))
 		}
 		return r, err
-	}, func(r sif.Result) error {
+	}, func(r depot.Stored) error {
+		if err := vouchedFor(c.cfg(), &w.Commit); err != nil {
+			return err
+		}
 		_, err := c.eng.CompleteCommit(ctx, w.ID, images.Image{Digest: r.Digest, Size: r.Size, Arch: r.Arch, Labels: r.Labels,
 			Source: sourceWords("session " + w.session.String() + " of " + w.base)})
 		return err
@@ -263,7 +267,7 @@ func (c *committer) receive(ctx context.Context, w *commitWork, archive string) 
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	var said []string
-	for size, limit := int64(0), c.maxBytes(); ; {
+	for size, limit := int64(0), c.cfg().Catalogue.MaxRoot; ; {
 		m, err := pipe.Recv()
 		stall.Reset(commitStall)
 		switch {

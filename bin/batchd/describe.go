@@ -22,11 +22,16 @@ func (b *backend) Describe() api.Cluster {
 	}
 	slices.Sort(c.Images)
 	for _, q := range cfg.Queues {
-		c.Queues = append(c.Queues, api.QueueInfo{
+		info := api.QueueInfo{
 			Name: q.Name, Description: q.Description, Priority: q.Priority, MaxSlots: q.MaxSlots, UserSlots: q.UserSlots,
 			DefaultRunLimit: q.DefaultRunLimit, MaxRunLimit: q.MaxRunLimit, MaxMemory: q.MaxMemory, Hosts: q.Hosts,
 			Users: q.Users, Exclusive: q.Exclusive, Rerunnable: q.Rerunnable, Container: q.Container, Image: q.Image,
-		})
+			OverlaySize: overlaySize(&q),
+		}
+		if q.IdleAfter > 0 {
+			info.IdleAfter, info.IdleWarn, info.IdleGPUBelow, info.IdleCPUBelow = q.IdleAfter, q.IdleWarn, q.IdleGPUBelow, q.IdleCPUBelow
+		}
+		c.Queues = append(c.Queues, info)
 	}
 	return c
 }

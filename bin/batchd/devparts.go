@@ -66,7 +66,7 @@ func fileExists(p string) bool {
 }
 
 // runDir makes DIR/run, which leads to a directory on a tmpfs; "" where there is none, or where somebody else has taken its
-// name. It is reached through dir because containers cannot be given anything below /dev under its own name.
+// name. It is reached through dir, where people look for it.
 func runDir(dir string) string {
 	const tmpfs = 0x01021994 // TMPFS_MAGIC of statfs(2)
 	if os.Geteuid() != 0 {

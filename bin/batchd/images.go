@@ -20,13 +20,20 @@ import (
 )
 
 // openDepot opens the files of the images, and removes what an earlier life has left.
-func openDepot(ctx context.Context, cfg *etc.Config) (*depot.Depot, error) {
+func openDepot(ctx context.Context, current func() *etc.Config, log *slog.Logger) (*depot.Depot, error) {
+	cfg := current()
 	c := &cfg.Catalogue
 	d, err := depot.Open(ctx, depot.Config{
 		Dir: cmp.Or(c.Dir, filepath.Join(cfg.StateDir, "images")), MaxFile: c.MaxSize, MaxRoot: c.MaxRoot,
-		Apptainer: cfg.Container.Apptainer, Shared: c.Shared != "", Now: time.Now})
+		Apptainer: cfg.Container.Apptainer, Shared: c.Shared != "", Now: time.Now,
+		Keys: func() string { return current().Catalogue.TrustedKeys }})
 	if err != nil {
 		return nil, err
+	}
+	if c.TrustedKeys != "" {
+		if _, err := sif.ReadKeys(c.TrustedKeys); err != nil { // jobs run all the same
+			log.Error("trusted keys not read: no image is taken until they are", "error", err)
+		}
 	}
 	return d, d.Clear()
 }
@@ -48,13 +55,16 @@ func sweepImages(ctx context.Context, d *depot.Depot, eng *engine.Engine, log *s
 }
 
 // speakOfImages is speak for what the depot says, too.
-func speakOfImages(err error) error {
+func (b *backend) speakOfImages(err error) error {
 	var refused depot.Refused
 	switch {
 	case errors.As(err, &refused):
 		return &api.Error{Code: api.Invalid, Msg: refused.Text}
 	case errors.Is(err, depot.ErrFull):
 		return &api.Error{Code: api.Conflict, Msg: depot.ErrFull.Error()}
+	case errors.Is(err, depot.ErrKeys): // what is in the directory is the administrators' business
+		b.log.Error("trusted keys not read: no image is taken until they are", "error", err)
+		return &api.Error{Code: api.Conflict, Msg: depot.ErrKeys.Error() + ", so no image is taken: an administrator finds why in batchd's log (trusted_keys in [images])"}
 	}
 	return speak(err)
 }
@@ -99,21 +109,26 @@ func (b *backend) BeginImage(by queue.Identity, add api.ImageUpload) (int64, err
 	if err := b.MayAddImage(by, &i, add.Replace); err != nil {
 		return 0, speak(err)
 	}
+	if add.Packed {
+		if err := b.vouched(by, i.Ref, toBeMade); err != nil { // before it is sent
+			return 0, err
+		}
+	}
 	u, err := depot.ParseUpload(by.UID, add.Upload)
 	if err != nil {
-		return 0, speakOfImages(err)
+		return 0, b.speakOfImages(err)
 	}
 	offset, err := b.depot.Begin(u, add.Size, add.Packed)
-	return offset, speakOfImages(err)
+	return offset, b.speakOfImages(err)
 }
 
 func (b *backend) ReceiveImage(by queue.Identity, upload string, offset int64, r io.Reader) (int64, error) {
 	u, err := depot.ParseUpload(by.UID, upload)
 	if err != nil {
-		return 0, speakOfImages(err)
+		return 0, b.speakOfImages(err)
 	}
 	size, err := b.depot.Receive(u, offset, r)
-	return size, speakOfImages(err)
+	return size, b.speakOfImages(err)
 }
 
 func (b *backend) ImportImage(ctx context.Context, by queue.Identity, add api.ImageUpload, progress api.ImageProgress) (*images.Image, []string, error) {
@@ -122,12 +137,12 @@ func (b *backend) ImportImage(ctx context.Context, by queue.Identity, add api.Im
 		err = b.MayAddImage(by, &add.Image, add.Replace)
 	}
 	if err != nil {
-		return nil, nil, speakOfImages(err)
+		return nil, nil, b.speakOfImages(err)
 	}
 	p := put{b: b, ctx: ctx, by: by, add: add}
 	p.add.Image.Source = sourceWords(add.Image.Source)
 	err = b.depot.Import(ctx, u, add.Digest, p.add.Image.Source, stages(progress), p.put)
-	return p.image, p.notes, speakOfImages(err)
+	return p.image, p.notes, b.speakOfImages(err)
 }
 
 func (b *backend) PullImage(ctx context.Context, by queue.Identity, add api.ImageUpload, url string, progress api.ImageProgress) (*images.Image, []string, error) {
@@ -141,10 +156,15 @@ func (b *backend) PullImage(ctx context.Context, by queue.Identity, add api.Imag
 	if err := b.MayAddImage(by, &add.Image, add.Replace); err != nil {
 		return nil, nil, speak(err)
 	}
+	if address.Layered() {
+		if err := b.vouched(by, add.Image.Ref, toBeMade); err != nil {
+			return nil, nil, err
+		}
+	}
 	p := put{b: b, ctx: ctx, by: by, add: add}
 	p.add.Image.Source = sourceWords(address.String())
 	err = b.depot.Pull(ctx, address, io.Discard, stages(progress), p.put)
-	return p.image, p.notes, speakOfImages(err)
+	return p.image, p.notes, b.speakOfImages(err)
 }
 
 func stages(progress api.ImageProgress) depot.Progress {
@@ -176,14 +196,20 @@ type put struct {
 	notes []string
 }
 
-func (p *put) put(r sif.Result) error {
+func (p *put) put(r depot.Stored) error {
 	i := p.add.Image
-	i.Digest, i.Size, i.Arch, i.Labels = r.Digest, r.Size, r.Arch, r.Labels
+	if err := p.b.vouched(p.by, i.Ref, r); err != nil {
+		return err
+	}
+	i.Digest, i.Size, i.Arch, i.Labels, i.Signed = r.Digest, r.Size, r.Arch, r.Labels, r.Trust.By
 	out, err := p.b.PutImage(p.ctx, p.by, i, p.add.Replace)
 	if err != nil {
 		return err
 	}
 	p.image, p.notes = out, r.Notes
+	if len(r.Signatures) > 0 && len(r.Trust.By) == 0 {
+		p.notes = append(p.notes, "its signature does not count here: "+r.Trust.Why)
+	}
 	p.b.share(out)
 	return nil
 }
@@ -193,15 +219,20 @@ func (b *backend) VerifyImage(ctx context.Context, by queue.Identity, name strin
 	if err != nil {
 		return nil, nil, speak(err)
 	}
-	info, err := b.depot.Verify(ctx, i.Digest)
+	stored, err := b.depot.Verify(ctx, i.Digest)
 	if err != nil {
-		return nil, nil, speakOfImages(err)
+		return nil, nil, b.speakOfImages(err)
 	}
 	notes := []string{"the stored file is whole, and has the digest " + string(i.Digest)}
-	if _, err := images.ParseLabels(info.Labels); err != nil {
+	if _, err := images.ParseLabels(stored.Labels); err != nil {
 		notes = append(notes, err.Error())
 	}
-	if len(info.Signatures) == 0 {
+	switch {
+	case len(stored.Trust.By) > 0:
+		notes = append(notes, "it is signed by "+strings.Join(stored.Trust.By, ", "))
+	case len(stored.Signatures) > 0:
+		notes = append(notes, "its signature does not count here: "+stored.Trust.Why)
+	default:
 		notes = append(notes, "it is not signed")
 	}
 	return i, notes, nil

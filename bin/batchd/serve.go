@@ -24,8 +24,12 @@ import (
 	"fairslice/store/pgserver"
 )
 
-// leaseLife is how long a dead leader keeps a standby waiting.
-const leaseLife = 3 * time.Second
+const (
+	// leaseLife is how long a dead leader keeps a standby waiting.
+	leaseLife = 3 * time.Second
+	// privateLife is for a database of batchd's own, which no standby can reach: a busy machine must not end its term.
+	privateLife = 15 * time.Second
+)
 
 func tokenFile(cfg *etc.Config) string { return filepath.Join(cfg.StateDir, "tokens.json") }
 
@@ -53,7 +57,11 @@ func serve(ctx context.Context, cfg *etc.Config, reload func() (*etc.Config, err
 	}
 	defer st.Close()
 	host, _ := os.Hostname()
-	lease, err := st.Campaign(ctx, host+":"+cfg.StateDir, leaseLife)
+	life := leaseLife
+	if cfg.DatabaseURL == "" {
+		life = privateLife
+	}
+	lease, err := st.Campaign(ctx, host+":"+cfg.StateDir, life)
 	if err != nil {
 		return err
 	}
@@ -104,13 +112,13 @@ func lead(ctx context.Context, cfg *etc.Config, reload func() (*etc.Config, erro
 		return err
 	}
 	back := newBackend(eng, st, lease.Term(), cfg, host, reload, log)
-	files, err := openDepot(ctx, cfg)
+	files, err := openDepot(ctx, back.cfg.Load, log)
 	if err != nil {
 		return err
 	}
 	defer files.Close()
 	back.depot, hub.Files, back.hook = files, files, hook
-	back.committer = newCommitter(eng, hub, files, func() int64 { return back.cfg.Load().Catalogue.MaxRoot }, log)
+	back.committer = newCommitter(eng, hub, files, back.cfg.Load, log)
 	site, err := newAppSite(back, cfg, host)
 	if err != nil {
 		return err

@@ -89,10 +89,11 @@ func run(ctx context.Context, cfg *etc.Config, stopJobs bool, log *slog.Logger) 
 	// The connection outlives ctx by the end of the jobs, where that is asked for.
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
+	guard := openPorts(n, log)
 	a, err := agent.New(life, agent.Config{
 		Dir: cmp.Or(n.RunDir, n.StateDir), Overlays: filepath.Join(n.StateDir, "overlays"), Shepherd: filepath.Join(bin, "shepherd"), Enter: filepath.Join(bin, "enter"),
 		Apptainer: cfg.Container.Apptainer, Version: version, Inventory: inventory(n, gpus),
-		GPUs: agentGPUs, Images: kept, BindHome: cfg.Container.BindHome, BindCWD: cfg.Container.BindCWD,
+		GPUs: agentGPUs, Images: kept, Ports: portsOf(guard), BindHome: cfg.Container.BindHome, BindCWD: cfg.Container.BindCWD,
 		CgroupParent: n.CgroupParent, Interval: cfg.TerminateInterval, SwitchUser: os.Geteuid() == 0,
 		Logger: log.With("service", "agent", "node", n.Name),
 	})
@@ -103,6 +104,8 @@ func run(ctx context.Context, cfg *etc.Config, stopJobs bool, log *slog.Logger) 
 		log.Warn("not enforced on this node", "what", what)
 	}
 	a.Restore()
+	defer guardPorts(life, guard, a, log)()
+	defer end()
 	if n.Metrics != "" {
 		l, err := net.Listen("tcp", n.Metrics)
 		if err != nil {

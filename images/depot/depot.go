@@ -24,7 +24,9 @@ type Config struct {
 	MaxRoot   int64 // bytes of what is unpacked for one, and of an upload that is no SIF file; 0 for no limit
 	Apptainer string
 	Shared    bool // nodes see Dir: what everybody may see can be read in public
-	Now       func() time.Time
+	// Keys is the directory of the keys that signatures are held against, "" for none. It is read anew for each image. nil: none.
+	Keys func() string
+	Now  func() time.Time
 }
 
 // imports is how many images are made at once: each keeps the processors and the disk busy.
@@ -107,16 +109,62 @@ func (d *Depot) OpenImage(digest images.Digest) (io.ReadSeekCloser, error) {
 	return os.Open(d.file(digest))
 }
 
-// Verify reads a file again, and says what is wrong with it.
-func (d *Depot) Verify(ctx context.Context, digest images.Digest) (sif.Info, error) {
+// Verify reads a file again, and says what is wrong with it. Its signatures are held against the keys of today.
+func (d *Depot) Verify(ctx context.Context, digest images.Digest) (Stored, error) {
 	info, err := sif.Inspect(ctx, d.file(digest))
 	switch {
 	case err != nil:
-		return info, d.plain(err, d.file(digest), "the stored file")
+		return Stored{}, d.plain(err, d.file(digest), "the stored file")
 	case info.Digest != digest:
-		return info, fmt.Errorf("the stored file is damaged: its digest is %s, and was %s", info.Digest, digest)
+		return Stored{}, fmt.Errorf("the stored file is damaged: its digest is %s, and was %s", info.Digest, digest)
 	}
-	return info, nil
+	keys, err := d.keys()
+	if err != nil {
+		return Stored{}, err
+	}
+	trust, err := d.trust(ctx, keys, d.file(digest))
+	return Stored{sif.Result{Info: info}, trust}, err
+}
+
+// Stored is an image's file in the depot, or about to be.
+type Stored struct {
+	sif.Result
+	// Trust is what its signatures come to; of one that was made here, and where the site trusts no keys, nothing was asked.
+	Trust sif.Trust
+}
+
+// ErrKeys says that the keys that signatures are held against cannot be read; the error's text says why.
+var ErrKeys = errors.New("the site's trusted keys cannot be read")
+
+// keys are those that the site trusts; nil for none.
+func (d *Depot) keys() (*sif.Keys, error) {
+	if d.cfg.Keys == nil {
+		return nil, nil
+	}
+	dir := d.cfg.Keys()
+	if dir == "" {
+		return nil, nil
+	}
+	keys, err := sif.ReadKeys(dir)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrKeys, err)
+	}
+	return keys, nil
+}
+
+// trust holds the signatures of a file against the site's keys.
+func (d *Depot) trust(ctx context.Context, keys *sif.Keys, path string) (sif.Trust, error) {
+	if keys == nil {
+		return sif.Trust{Why: "the site trusts no keys"}, nil
+	}
+	t, err := keys.Check(ctx, path)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return t, context.Cause(ctx)
+	case err != nil:
+		return t, d.plain(err, path, "the image")
+	}
+	return t, nil
 }
 
 // Progress hears how far a stage is, in bytes; total is 0 where it is not known.
@@ -127,13 +175,17 @@ type Maker func(ctx context.Context, dst string, o sif.Options) (sif.Result, err
 
 // Add makes an image, puts it in its place, and calls put, which names it in the catalogue. Until put has returned, Sweep
 // leaves the file; when put fails, it goes, unless another image is the same. What make leaves behind in the directory of dst
-// is removed by the next Sweep.
-func (d *Depot) Add(ctx context.Context, progress Progress, make Maker, put func(sif.Result) error) error {
+// is removed by the next Sweep. Every image comes through here, so here its signatures are looked at; put judges them.
+func (d *Depot) Add(ctx context.Context, progress Progress, make Maker, put func(Stored) error) error {
 	select {
 	case d.slots <- struct{}{}:
 		defer func() { <-d.slots }()
 	case <-ctx.Done():
 		return context.Cause(ctx)
+	}
+	keys, err := d.keys() // before make takes an upload away
+	if err != nil {
+		return err
 	}
 	work, err := os.MkdirTemp(d.path("incoming"), working)
 	if err != nil {
@@ -150,7 +202,13 @@ func (d *Depot) Add(ctx context.Context, progress Progress, make Maker, put func
 	if err != nil {
 		return d.plain(err, dst, "the image")
 	}
-	return d.keep(dst, made, put)
+	image := Stored{Result: made}
+	if !made.Made {
+		if image.Trust, err = d.trust(ctx, keys, dst); err != nil {
+			return err
+		}
+	}
+	return d.keep(dst, image, put)
 }
 
 // working is how the names of directories begin in which images are made.
@@ -161,7 +219,7 @@ func (d *Depot) options(progress Progress) sif.Options {
 }
 
 // keep puts a checked file, which is on the disk, in its place.
-func (d *Depot) keep(from string, made sif.Result, put func(sif.Result) error) error {
+func (d *Depot) keep(from string, made Stored, put func(Stored) error) error {
 	if d.cfg.MaxFile > 0 && made.Size > d.cfg.MaxFile {
 		return Refused{fmt.Sprintf("the image's file has %d bytes, and may have %d", made.Size, d.cfg.MaxFile)}
 	}

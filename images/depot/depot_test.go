@@ -28,7 +28,7 @@ type catalogue struct {
 	images map[images.Digest]*images.Image
 }
 
-func (c *catalogue) put(r sif.Result) error {
+func (c *catalogue) put(r Stored) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.images == nil {
@@ -272,7 +272,7 @@ func TestSweepLeavesWhatAnImportIsAboutToAdd(t *testing.T) {
 	if _, err := d.Receive(u, 0, bytes.NewReader(data)); err != nil {
 		t.Fatal(err)
 	}
-	err := d.Import(t.Context(), u, digest(data), "x", quiet, func(r sif.Result) error {
+	err := d.Import(t.Context(), u, digest(data), "x", quiet, func(r Stored) error {
 		if err := d.Sweep(c.find); err != nil { // the catalogue does not have it yet
 			t.Error(err)
 		}

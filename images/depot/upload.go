@@ -128,7 +128,7 @@ func (d *Depot) Receive(u Upload, offset int64, r io.Reader) (size int64, err er
 
 // Import makes an image of an upload, whose digest the sender says, and removes the upload when it has succeeded or the
 // upload is no good. name is what the sender calls it. See Add for put.
-func (d *Depot) Import(ctx context.Context, u Upload, digest images.Digest, name string, progress Progress, put func(sif.Result) error) error {
+func (d *Depot) Import(ctx context.Context, u Upload, digest images.Digest, name string, progress Progress, put func(Stored) error) error {
 	free, err := d.take(u)
 	if err != nil {
 		return err
@@ -147,7 +147,7 @@ func (d *Depot) Import(ctx context.Context, u Upload, digest images.Digest, name
 	return err
 }
 
-func (d *Depot) importFile(ctx context.Context, path string, digest images.Digest, name string, progress Progress, put func(sif.Result) error) error {
+func (d *Depot) importFile(ctx context.Context, path string, digest images.Digest, name string, progress Progress, put func(Stored) error) error {
 	kind, err := sif.Detect(ctx, path, sif.Limits{Bytes: d.cfg.MaxRoot})
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -234,7 +234,7 @@ func (r *renamed) Error() string { return r.text }
 func (r *renamed) Unwrap() error { return r.err }
 
 // Pull makes an image of one in a registry.
-func (d *Depot) Pull(ctx context.Context, u sif.URL, log io.Writer, progress Progress, put func(sif.Result) error) error {
+func (d *Depot) Pull(ctx context.Context, u sif.URL, log io.Writer, progress Progress, put func(Stored) error) error {
 	return d.Add(ctx, progress, func(ctx context.Context, dst string, o sif.Options) (sif.Result, error) {
 		return sif.Pull(ctx, u, dst, false, sif.ApptainerOptions{Options: o, Log: log})
 	}, put)

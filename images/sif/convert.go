@@ -23,14 +23,14 @@ type Options struct {
 
 	Processors int         // of mksquashfs; 0: all
 	Mode       fs.FileMode // of the file that is made; 0: 0644
-	Apptainer  string      // the program, for Pull, Build and Verify; empty: the one in PATH
+	Apptainer  string      // the program, for Pull; empty: the one in PATH
 }
 
 // Stage is a part of the work.
 type Stage string
 
 const (
-	StageFetch  Stage = "fetch"  // Apptainer fetches or builds
+	StageFetch  Stage = "fetch"  // Apptainer fetches
 	StageOpen   Stage = "open"   // an archive of layers is unpacked
 	StageCheck  Stage = "check"  // read for the first time, and judged
 	StageUnpack Stage = "unpack" // read again, and written
@@ -42,6 +42,8 @@ const (
 type Result struct {
 	Info
 	Notes []string // what was changed on the way, for the user; may be empty
+	// Made says that the file was made here, of something else: it carries nobody's signature, whatever it was made of.
+	Made bool
 }
 
 // Convert makes a SIF file of what lies at src; see Detect. dst is replaced, or left alone on any error. The caller may be root or
@@ -102,7 +104,7 @@ func convert(ctx context.Context, src, dst string, o Options) (r Result, err err
 		newest = max(newest, min(s.config.created.Unix(), 1<<32-1))
 	}
 	info, err := squash(ctx, work, root, dst, newest, meta, o)
-	return Result{Info: info, Notes: t.notes()}, err
+	return Result{Info: info, Notes: t.notes(), Made: true}, err
 }
 
 // readLayers makes the tree, and finds the labels that the image has inside.

@@ -19,10 +19,13 @@
 //     are dropped, and that the owner can read everything. Extended attributes are dropped.
 //  4. The same source gives the same bytes, with the same version of mksquashfs.
 //
+// Keys.Check holds the signatures of a SIF file against the keys that a site trusts. They count where one key has signed each
+// object of the file: of a signature that leaves out the labels, or a second file system, nobody could tell what it is worth.
+//
 // What is not looked at: the files inside the squashfs of a SIF file that somebody brings. Apptainer mounts it read-only,
 // without devices and set-user-id bits, and the kernel checks it as it reads; Inspect checks the headers, so that a file
 // that lies about its size or its kind does not get so far.
 //
 // Programs: mksquashfs, unsquashfs (before 4.5 it cannot show one file: then labels and service definitions that are only
-// inside the squashfs are not seen), and apptainer for Pull, Build and Verify.
+// inside the squashfs are not seen), and apptainer for Pull.
 package sif

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"os/user"
@@ -221,6 +222,37 @@ func ociLayout(t testing.TB, arch string, pack func(testing.TB, []byte) []byte, 
 	d["platform"] = map[string]any{"os": "linux", "architecture": arch}
 	d["annotations"] = map[string]any{"org.opencontainers.image.ref.name": "latest"}
 	files["index.json"] = marshal(map[string]any{"schemaVersion": 2, "manifests": []any{d}})
+	return files
+}
+
+// ociIndex gives the files of an OCI layout with an image for each architecture, and what BuildKit puts beside one: where it was
+// made, as a manifest for no machine.
+func ociIndex(t testing.TB, pack func(testing.TB, []byte) []byte, layers map[string][][]byte) map[string][]byte {
+	t.Helper()
+	var index struct {
+		SchemaVersion int              `json:"schemaVersion"`
+		MediaType     string           `json:"mediaType"`
+		Manifests     []map[string]any `json:"manifests"`
+	}
+	index.SchemaVersion, index.MediaType = 2, indexType
+	files := map[string][]byte{}
+	for _, arch := range slices.Sorted(maps.Keys(layers)) {
+		var one struct{ Manifests []map[string]any }
+		layout := ociLayout(t, arch, pack, layers[arch]...)
+		if err := json.Unmarshal(layout["index.json"], &one); err != nil {
+			t.Fatal(err)
+		}
+		maps.Copy(files, layout)
+		index.Manifests = append(index.Manifests, one.Manifests...)
+		index.Manifests = append(index.Manifests, map[string]any{"mediaType": manifestType, "digest": one.Manifests[0]["digest"], "size": one.Manifests[0]["size"],
+			"platform":    map[string]any{"os": "unknown", "architecture": "unknown"},
+			"annotations": map[string]any{"vnd.docker.reference.type": "attestation-manifest"}})
+	}
+	data, err := json.Marshal(index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files["index.json"] = data
 	return files
 }
 

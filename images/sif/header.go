@@ -80,7 +80,13 @@ func parse(r sif.ReadWriter, size int64) (contents, error) {
 	}
 	c.info = Info{Size: size, Created: f.CreatedAt().UTC()}
 	roots, oci := 0, false
+	numbers := map[uint32]bool{}
 	f.WithDescriptors(func(d sif.Descriptor) bool {
+		if numbers[d.ID()] { // a signature names objects by their numbers
+			err = fmt.Errorf("damaged: two objects have the number %d", d.ID())
+			return true
+		}
+		numbers[d.ID()] = true
 		if !fits(d.Offset(), d.Size(), size) || d.Offset() < headerSize {
 			err = fmt.Errorf("damaged or cut off: object %d (%s, %d bytes at %d) is not in the file of %d bytes", d.ID(), d.DataType(), d.Size(), d.Offset(), size)
 			return true
@@ -154,6 +160,9 @@ func (c *contents) metadata(d sif.Descriptor) error {
 			return fmt.Errorf("object %d (%s): %w", d.ID(), t, err)
 		}
 	case sif.DataSignature:
+		if d.Size() > maxMetadata {
+			return fmt.Errorf("object %d (%s) has %d bytes; at most %d are read", d.ID(), t, d.Size(), maxMetadata)
+		}
 		_, fingerprint, err := d.SignatureMetadata()
 		if err != nil {
 			return fmt.Errorf("object %d (%s): %w", d.ID(), t, err)

@@ -113,34 +113,6 @@ func (r reading) ReadAt(p []byte, off int64) (int, error) {
 	return r.f.ReadAt(p, off)
 }
 
-// ReadService reads the definition of an app from a SIF file that Inspect found good. found is false where the image
-// has none for an app of this name.
-func ReadService(ctx context.Context, path, app string) (s images.Service, found bool, err error) {
-	if apps, err := images.ParseApps(app + ":tcp:1025"); err != nil || apps[0].Name != app { // a name is a file's here
-		return s, false, fmt.Errorf("read service definition: %q is not the name of an app", app)
-	}
-	f, size, err := openRegular(path)
-	if err != nil {
-		return s, false, fmt.Errorf("read service definition %s: %w", app, err)
-	}
-	defer f.Close()
-	c, err := parse(f, size)
-	if err != nil {
-		return s, false, fmt.Errorf("read service definition %s of image %s: %w", app, path, err)
-	}
-	data, err := readInside(ctx, path, c.root.Offset(), images.ServiceDir[1:]+"/"+app+".json", images.MaxServiceBytes)
-	if errors.Is(err, errNotInside) {
-		return s, false, nil
-	}
-	if err == nil {
-		s, err = images.ParseService(data)
-	}
-	if err != nil {
-		return s, false, fmt.Errorf("read service definition %s of image %s: %w", app, path, err)
-	}
-	return s, true, nil
-}
-
 var errNotInside = errors.New("there is no such file in the image")
 
 // readInside reads one file of the squashfs that begins at offset of the file path.

@@ -1,12 +1,16 @@
 package sif
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"syscall"
 )
 
@@ -38,15 +42,15 @@ func Pull(ctx context.Context, u URL, dst string, plain bool, o ApptainerOptions
 	if o.Arch != "" {
 		args = append(args, "--arch", o.Arch)
 	}
-	info, err := o.make(ctx, dst, StageFetch, "", func(_, image string) []string { return append(args, image, u.String()) })
+	info, err := o.make(ctx, dst, func(image string) []string { return append(args, image, u.String()) })
 	if err != nil {
 		return Result{}, fmt.Errorf("pull image %s: %w", u, err)
 	}
-	return Result{Info: info}, nil
+	return Result{Info: info, Made: u.Layered()}, nil
 }
 
-// make runs Apptainer in a workspace. args gets the folder, in which input is a file already, and the image to make.
-func (o ApptainerOptions) make(ctx context.Context, dst string, s Stage, input string, args func(dir, image string) []string) (info Info, err error) {
+// make runs Apptainer in a workspace. args gets the image to make.
+func (o ApptainerOptions) make(ctx context.Context, dst string, args func(image string) []string) (info Info, err error) {
 	if o.Temp == "" {
 		o.Temp = filepath.Dir(dst)
 	}
@@ -62,25 +66,19 @@ func (o ApptainerOptions) make(ctx context.Context, dst string, s Stage, input s
 	if err != nil {
 		return Info{}, err
 	}
-	if input != "" {
-		name := filepath.Join(work.path, inputName)
-		if err := os.WriteFile(name, []byte(input), 0o644); err != nil {
-			return Info{}, err
-		}
-	}
 	cache := o.Cache
 	if cache == "" {
 		cache = filepath.Join(dir, "cache")
 	}
 	image := filepath.Join(dir, "image.sif")
 	c := command{
-		args: append([]string{o.program()}, args(dir, image)...),
+		args: append([]string{o.program()}, args(image)...),
 		// Files of its own are kept here too; nothing is taken from a home directory.
 		env: append([]string{"HOME=" + dir, "APPTAINER_CACHEDIR=" + cache, "APPTAINER_TMPDIR=" + dir, "TMPDIR=" + dir}, o.Env...),
 		dir: dir, as: o.As, hold: []*os.File{work.lock}, log: o.log(),
 	}
 	before := treeSize(cache)
-	stop := watch(ctx, o.progress(s, 0), func() int64 {
+	stop := watch(ctx, o.progress(StageFetch, 0), func() int64 {
 		n := treeSize(dir)
 		if o.Cache != "" {
 			n += max(0, treeSize(cache)-before)
@@ -89,14 +87,41 @@ func (o ApptainerOptions) make(ctx context.Context, dst string, s Stage, input s
 	})
 	_, err = run(ctx, c)
 	stop()
+	if err == nil {
+		err = rightArch(cache, cmp.Or(o.Arch, runtime.GOARCH))
+	}
 	if err != nil {
 		return Info{}, err
 	}
 	return o.take(ctx, image, dst)
 }
 
-// inputName is the definition file, beside the user's folder: he can read it and not change it.
-const inputName = "image.def"
+// rightArch refuses layers for another architecture. Where a registry has one image only, Apptainer takes it, whatever it is for, and
+// writes into the SIF file what it was asked for. What it fetched lies in its cache, as an OCI layout; of a cache that has more than this
+// image nothing is said.
+func rightArch(cache, arch string) error {
+	root, err := os.OpenRoot(filepath.Join(cache, "cache", "blob"))
+	if errors.Is(err, fs.ErrNotExist) { // no layers: the registry had the file itself
+		return nil
+	} else if err != nil {
+		return err
+	}
+	defer root.Close()
+	b := dirBlobs{root}
+	index, err := readBlob(b, "index.json", "")
+	if err != nil {
+		return err
+	}
+	var m manifest
+	if err := json.Unmarshal(index, &m); err != nil {
+		return fmt.Errorf("read what Apptainer has fetched: %w", err)
+	}
+	if len(m.Manifests) != 1 {
+		return nil
+	}
+	_, _, err = openOCI(b, arch)
+	return err
+}
 
 // take copies what Apptainer has made. Whoever it ran as could have put anything in its place.
 func (o ApptainerOptions) take(ctx context.Context, image, dst string) (Info, error) {

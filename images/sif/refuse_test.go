@@ -206,6 +206,7 @@ func TestOCIRefuses(t *testing.T) {
 		want  string
 	}{
 		{"another architecture", other, `an image for architecture "s390x"; want`},
+		{"two other architectures", ociIndex(t, gz, map[string][][]byte{"s390x": {base}, "riscv64": {base}}), "no image for linux/" + runtime.GOARCH + "; there are linux/riscv64, unknown/unknown, linux/s390x, unknown/unknown"},
 		{"a layer with other content", damaged, "a layer is damaged: its digest is"},
 		{"a layer that is not there", missing, "layer 1: open"},
 		{"a layer outside of the archive", outside, "layer 1: open"},

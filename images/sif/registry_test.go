@@ -5,20 +5,26 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/sylabs/sif/v2/pkg/integrity"
 )
 
-const manifestType = "application/vnd.oci.image.manifest.v1+json"
+const (
+	manifestType = "application/vnd.oci.image.manifest.v1+json"
+	indexType    = "application/vnd.oci.image.index.v1+json"
+)
 
-// registry serves the one image of an OCI layout as NAME:latest, by the distribution protocol, for reading.
+// registry serves the one image of an OCI layout as NAME:latest, or its index where it has images for several architectures, by the
+// distribution protocol, for reading.
 type registry struct{ *httptest.Server }
 
 func newRegistry(t *testing.T, name string, files map[string][]byte, missing func(digest string) bool) *registry {
@@ -31,6 +37,11 @@ func newRegistry(t *testing.T, name string, files map[string][]byte, missing fun
 		what, ok := strings.CutPrefix(rest, name+"/")
 		reference := path.Base(what)
 		kind := "application/octet-stream"
+		if strings.HasPrefix(what, "manifests/") && reference == "latest" && bytes.Contains(files["index.json"], []byte(indexType)) {
+			w.Header().Set("Content-Type", indexType)
+			http.ServeContent(w, q, "", day, bytes.NewReader(files["index.json"]))
+			return
+		}
 		if strings.HasPrefix(what, "manifests/") {
 			kind = manifestType
 			if reference == "latest" {
@@ -54,9 +65,11 @@ func newRegistry(t *testing.T, name string, files map[string][]byte, missing fun
 	return r
 }
 
-func (r *registry) url(t *testing.T, name string) URL {
+func (r *registry) url(t *testing.T, name string) URL { return r.as(t, "docker", name) }
+
+func (r *registry) as(t *testing.T, scheme, name string) URL {
 	t.Helper()
-	u, err := ParseURL("docker://" + strings.TrimPrefix(r.URL, "http://") + "/" + name)
+	u, err := ParseURL(scheme + "://" + strings.TrimPrefix(r.URL, "http://") + "/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,6 +131,69 @@ func TestPull(t *testing.T) {
 	}
 }
 
+// Of an index the image for this machine is taken, whatever its layers are packed with; one that has none is refused in words.
+func TestPullOfSeveralArchitectures(t *testing.T) {
+	root := func(arch string) [][]byte {
+		return [][]byte{packTar(t, busyboxFiles(t)...), packTar(t, file{"arch", 0, arch, 0o644})}
+	}
+	other := "s390x"
+	if runtime.GOARCH == other {
+		other = "amd64"
+	}
+	dst := filepath.Join(openDir(t), "image.sif")
+	for _, pack := range []func(testing.TB, []byte) []byte{gz, zst} {
+		r := newRegistry(t, "tool", ociIndex(t, pack, map[string][][]byte{runtime.GOARCH: root(runtime.GOARCH), other: root(other)}), func(string) bool { return false })
+		got, err := Pull(context.Background(), r.url(t, "tool"), dst, true, ApptainerOptions{As: nobody(t)})
+		if err != nil || got.Arch != runtime.GOARCH || !got.Made {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		if out := inContainer(t, dst, "exec", dst, "/bin/cat", "/arch"); out != runtime.GOARCH {
+			t.Errorf("the image for %q was taken", out)
+		}
+	}
+	if left := leftovers(t, filepath.Dir(dst), "image.sif"); len(left) > 0 {
+		t.Errorf("left behind: %q", left)
+	}
+	r := newRegistry(t, "tool", ociIndex(t, gz, map[string][][]byte{other: root(other), "riscv64": root("riscv64")}), func(string) bool { return false })
+	if _, err := Pull(context.Background(), r.url(t, "tool"), dst, true, ApptainerOptions{As: nobody(t)}); err == nil || !strings.Contains(err.Error(), runtime.GOARCH) {
+		t.Errorf("an index without this architecture: %v", err)
+	}
+	r = newRegistry(t, "tool", ociLayout(t, other, gz, root(other)...), func(string) bool { return false })
+	got, err := Pull(context.Background(), r.url(t, "tool"), dst, true, ApptainerOptions{As: nobody(t)})
+	if err == nil || !strings.Contains(err.Error(), `an image for architecture "`+other+`"; want `+runtime.GOARCH) {
+		t.Errorf("one image, for another architecture: %+v, %v", got.Info, err)
+	}
+}
+
+// A SIF file in a registry comes as it is, with its signature.
+func TestPullOfASIFFile(t *testing.T) {
+	_, image, err := convertTar(t, packTar(t, busyboxFiles(t)...), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ada := pgpKey(t, "Ada")
+	data, err := os.ReadFile(signed(t, image, integrity.OptSignWithEntity(ada)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string][]byte{}
+	blob := func(kind string, data []byte) string {
+		files["blobs/sha256/"+hexSum(data)] = data
+		return fmt.Sprintf(`{"mediaType": %q, "digest": "sha256:%s", "size": %d, "annotations": {"org.opencontainers.image.title": "x.sif"}}`, kind, hexSum(data), len(data))
+	}
+	blob(manifestType, fmt.Appendf(nil, `{"schemaVersion": 2, "mediaType": %q, "config": %s, "layers": [%s]}`, manifestType,
+		blob("application/vnd.sylabs.sif.config.v1+json", []byte("{}")), blob("application/vnd.sylabs.sif.layer.v1.sif", data)))
+	r := newRegistry(t, "tool", files, func(string) bool { return false })
+	dst := filepath.Join(openDir(t), "image.sif")
+	got, err := Pull(context.Background(), r.as(t, "oras", "tool:latest"), dst, true, ApptainerOptions{As: nobody(t)})
+	if err != nil || got.Made || got.Digest.Hex() != hexSum(data) {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if trust, err := keysOf(t, armored(t, ada, false)).Check(t.Context(), dst); err != nil || len(trust.By) != 1 {
+		t.Errorf("%+v, %v", trust, err)
+	}
+}
+
 func TestPullIsStopped(t *testing.T) {
 	stop := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -131,95 +207,5 @@ func TestPullIsStopped(t *testing.T) {
 	}
 	if left := leftovers(t, dir); len(left) > 0 {
 		t.Errorf("left behind: %q", left)
-	}
-}
-
-func TestBuild(t *testing.T) {
-	base := filepath.Join(openDir(t), "base.sif") // with a C library, as Apptainer's fakeroot needs it
-	if out, err := exec.Command("../../etc/image.sh", "base", base).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	definition := "Bootstrap: localimage\nFrom: " + base + "\n%post\n  echo \"as $(id -u)\" >/made\n  seq 100000\n" +
-		"%labels\n  fairslice.apps lab:http:8888\n"
-	dir := openDir(t)
-	dst := filepath.Join(dir, "image.sif")
-	var log bytes.Buffer
-	o := BuildOptions{ApptainerOptions: ApptainerOptions{As: nobody(t), Log: &log, LogBytes: 10_000}}
-	r, err := Build(context.Background(), definition, dst, o)
-	if err != nil {
-		t.Fatalf("%v\n%s", err, log.String())
-	}
-	if r.Labels["fairslice.apps"] != "lab:http:8888" || !strings.Contains(r.Definition, "seq 100000") {
-		t.Errorf("%+v", r)
-	}
-	if log.Len() < 5_000 || log.Len() > 11_000 || !strings.HasSuffix(log.String(), "[the rest of the output is left out]\n") {
-		t.Errorf("the log has %d bytes, and ends in %q", log.Len(), log.String()[max(0, log.Len()-50):])
-	}
-	if out := inContainer(t, dst, "exec", dst, "/bin/cat", "/made"); !strings.HasPrefix(out, "as 0") {
-		t.Errorf("%q", out)
-	}
-	if left := leftovers(t, dir, "image.sif"); len(left) > 0 {
-		t.Errorf("left behind: %q", left)
-	}
-	if _, err := Build(context.Background(), "Bootstrap: localimage\nFrom: "+base+"\n%post\n  exit 3\n", dst, o); err == nil || !strings.Contains(err.Error(), "build image: apptainer: exit status") {
-		t.Errorf("a definition that fails: %v", err)
-	}
-	if _, err := Build(context.Background(), "Bootstrap: localimage\nFrom: x\n%setup\n", dst, o); err == nil || !strings.Contains(err.Error(), "%setup runs outside") {
-		t.Errorf("a definition with %%setup: %v", err)
-	}
-	if os.Geteuid() == 0 {
-		if _, err := Build(context.Background(), definition, dst, BuildOptions{}); err == nil || !strings.Contains(err.Error(), "never run as root") {
-			t.Errorf("as root: %v", err)
-		}
-	}
-}
-
-func TestVerify(t *testing.T) {
-	_, image, err := convertTar(t, packTar(t, busyboxFiles(t)...), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	keys := func() (dir, public string) {
-		dir = openDir(t)
-		cmd := exec.Command("apptainer", "key", "newpair", "--keysdir", dir, "--name=n", "--email=a@b.c", "--comment=c", "--password=", "--push=false", "--bit-length=2048")
-		cmd.Env = []string{"PATH=" + searchPath, "HOME=" + dir}
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
-		return dir, filepath.Join(dir, "pgp-public")
-	}
-	dir, mine := keys()
-	_, others := keys()
-	ctx := context.Background()
-	if err := Verify(ctx, image, mine, Options{}); err == nil || !strings.Contains(err.Error(), "signature not found") {
-		t.Errorf("not signed: %v", err)
-	}
-	sign := exec.Command("apptainer", "sign", image)
-	sign.Env = []string{"PATH=" + searchPath, "HOME=" + dir, "APPTAINER_KEYSDIR=" + dir}
-	if out, err := sign.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	if err := Verify(ctx, image, mine, Options{Temp: openDir(t)}); err != nil {
-		t.Error(err)
-	}
-	if err := Verify(ctx, image, others, Options{}); err == nil || !strings.Contains(err.Error(), "unknown entity") {
-		t.Errorf("signed by somebody else: %v", err)
-	}
-	info, err := Inspect(ctx, image)
-	if err != nil || len(info.Signatures) != 1 || len(info.Signatures[0]) != 40 {
-		t.Errorf("%q, %v", info.Signatures, err)
-	}
-	c, f := parts(t, image)
-	f.Close()
-	w, err := os.OpenFile(image, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = w.WriteAt([]byte("changed"), c.root.Offset()+c.root.Size()-200)
-	if err = errors.Join(err, w.Close()); err != nil {
-		t.Fatal(err)
-	}
-	if err := Verify(ctx, image, mine, Options{}); err == nil || !strings.Contains(err.Error(), "integrity") {
-		t.Errorf("changed after it was signed: %v", err)
 	}
 }

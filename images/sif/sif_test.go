@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -60,6 +59,7 @@ func TestConvertForms(t *testing.T) {
 		{"one packed with zstd", write(t, dir, "root.tar.zst", zst(t, all)), Archive},
 		{"an OCI layout", writeAll(t, filepath.Join(dir, "oci"), docker), OCIDirectory},
 		{"an OCI layout with zstd", writeAll(t, filepath.Join(dir, "ociz"), ociLayout(t, runtime.GOARCH, zst, base, top)), OCIDirectory},
+		{"an OCI layout for two architectures", writeAll(t, filepath.Join(dir, "two"), ociIndex(t, zst, map[string][][]byte{runtime.GOARCH: {base, top}, "riscv64": {top}})), OCIDirectory},
 		{"an OCI archive", write(t, dir, "oci.tar", tarOf(t, docker)), OCIArchive},
 		{"what docker saves", write(t, dir, "docker.tar", tarOf(t, saved)), DockerArchive},
 		{"what docker saves, packed", write(t, dir, "docker.tar.gz", gz(t, tarOf(t, saved))), DockerArchive},
@@ -233,26 +233,4 @@ func parts(t *testing.T, path string) (contents, *os.File) {
 		t.Fatal(err)
 	}
 	return c, f
-}
-
-func TestReadService(t *testing.T) {
-	_, dst, err := convertTar(t, packTar(t, append(busyboxFiles(t),
-		file{"etc/backend.ai/service-defs/jupyter.json", 0, `{"command": ["x", "{ports[0]}"]}`, 0o644},
-		file{"etc/backend.ai/service-defs/bad.json", 0, `{"command": 1}`, 0o644})...), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx := context.Background()
-	if s, found, err := ReadService(ctx, dst, "jupyter"); err != nil || !found || !slices.Equal(s.Command, []string{"x", "{ports[0]}"}) {
-		t.Errorf("%+v, %v, %v", s, found, err)
-	}
-	if _, found, err := ReadService(ctx, dst, "other"); err != nil || found {
-		t.Errorf("a definition that is not there: %v, %v", found, err)
-	}
-	if _, _, err := ReadService(ctx, dst, "bad"); err == nil || !strings.Contains(err.Error(), "want a text or a list") {
-		t.Errorf("a bad definition: %v", err)
-	}
-	if _, _, err := ReadService(ctx, dst, "../jupyter"); err == nil || !strings.Contains(err.Error(), "not the name of an app") {
-		t.Errorf("a name with a path: %v", err)
-	}
 }

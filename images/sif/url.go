@@ -102,6 +102,9 @@ func chars(s, others string, capitals bool) bool {
 	return true
 }
 
+// Layered says that the registry has an image of layers there, of which Pull makes a SIF file; elsewhere it has the file itself.
+func (u URL) Layered() bool { return u.Scheme == "docker" }
+
 // String is the address; ParseURL reads it back.
 func (u URL) String() string {
 	s := u.Scheme + "://"

@@ -1,7 +1,6 @@
 package sif
 
 import (
-	"slices"
 	"strings"
 	"testing"
 )
@@ -68,40 +67,6 @@ func FuzzParseURL(f *testing.F) {
 		}
 		if strings.ContainsAny(s, " \t\n\x00?#%\\'\"$`*<>|&;") {
 			t.Fatalf("%q was accepted", s)
-		}
-	})
-}
-
-func TestParseDefinition(t *testing.T) {
-	d, err := ParseDefinition("# mine\nBOOTSTRAP: docker # the hub\nFrom: ubuntu:24.04\nStage: a\n%pre\n%post\n  apt-get install x\r\nBootstrap: localimage\nFrom: /a b.sif\n%setup -x\n", Bootstraps)
-	if err != nil || !slices.Equal(d.Bootstraps, []string{"docker", "localimage"}) || !slices.Equal(d.From, []string{"ubuntu:24.04", "/a b.sif"}) || !slices.Equal(d.Host, []string{"pre", "setup"}) {
-		t.Errorf("%+v, %v", d, err)
-	}
-	for _, row := range []struct{ what, text, want string }{
-		{"no header", "%post\n", "no line Bootstrap:"},
-		{"an agent for root", "Bootstrap: debootstrap\n", "line 1: Bootstrap: debootstrap needs root; begin with one of localimage, docker, oras, library"},
-		{"another agent", "\tbootstrap : scratch\n", `Bootstrap: "scratch": want one of`},
-		{"a second stage with another agent", "Bootstrap: docker\nFrom: x\n%post\nBootstrap: yum\n", "yum needs root"},
-		{"an agent that is a variable", "Bootstrap: {{ agent }}\n", "want one of"},
-		{"no text", "Bootstrap: docker\x00", "not a text"},
-	} {
-		if got, err := ParseDefinition(row.text, Bootstraps); err == nil || !strings.Contains(err.Error(), row.want) {
-			t.Errorf("%s: %+v, %v; want %q", row.what, got, err, row.want)
-		}
-	}
-}
-
-func FuzzParseDefinition(f *testing.F) {
-	f.Add("Bootstrap: docker\nFrom: x\n%post\nBootstrap: yum\n")
-	f.Fuzz(func(t *testing.T, text string) {
-		d, err := ParseDefinition(text, Bootstraps)
-		if err != nil {
-			return
-		}
-		for i, agent := range d.Bootstraps {
-			if !slices.Contains(Bootstraps, agent) || i >= len(d.From) {
-				t.Fatalf("%q: %+v", text, d)
-			}
 		}
 	})
 }

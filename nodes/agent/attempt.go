@@ -38,6 +38,8 @@ type attempt struct {
 	usage    meter
 	group    *cgroup.Group
 	restored bool
+
+	terminals map[queue.Pipe]bool // of people at the session; see tell
 }
 
 func newAttempt(a *Agent, key string, r *record) *attempt {
@@ -216,6 +218,8 @@ func (t *attempt) obey(o queue.Order, k *killer) {
 				t.a.cfg.Logger.Warn("new memory limit not set", "attempt", t.key, "error", err)
 			}
 		}
+	case queue.OrderTell:
+		t.tell(o.Text)
 	}
 }
 

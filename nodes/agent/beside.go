@@ -21,7 +21,13 @@ func (t *attempt) serveBeside(o queue.PipeOrder, p queue.Pipe) error {
 	if err != nil {
 		return err
 	}
+	if q.App != nil && q.App.Start != "" {
+		q.Ports = t.claimPorts()
+	}
 	conn, err := t.openBeside(q)
+	if err != nil {
+		t.releasePorts(q.Ports)
+	}
 	var no *session.RefusedError
 	switch {
 	case errors.As(err, &no) && (q.Run != nil || q.Copy != nil): // what a shell says, and ends with, when it cannot run a command
@@ -34,6 +40,9 @@ func (t *attempt) serveBeside(o queue.PipeOrder, p queue.Pipe) error {
 	defer conn.Close()
 	if p.Send(queue.PipeOutput{}) != nil { // the user's input waits for it
 		return nil
+	}
+	if q.Run != nil && q.Run.TTY {
+		defer t.joinTerminals(p)()
 	}
 	go func() { // from the user; ends with the stream
 		defer conn.Close()
@@ -49,6 +58,9 @@ func (t *attempt) serveBeside(o queue.PipeOrder, p queue.Pipe) error {
 	}()
 	for {
 		out, err := conn.Next()
+		if errors.As(err, &no) || err == nil && out.Exited {
+			t.releasePorts(q.Ports) // else the app may still be starting
+		}
 		switch {
 		case errors.As(err, &no):
 			return no
@@ -122,6 +134,8 @@ const (
 	besideEvery = 10 * time.Millisecond
 )
 
+var errNotYet = errors.New("Not yet started.")
+
 // openBeside reaches the server beside the job. In a container it begins with the job; on the bare node it is started
 // by whoever needs it first, since most jobs never do. A job that is just starting is waited for.
 func (t *attempt) openBeside(q *session.Request) (*session.Conn, error) {
@@ -148,7 +162,7 @@ func (t *attempt) openBeside(q *session.Request) (*session.Conn, error) {
 			case !refused && !errors.Is(err, fs.ErrNotExist):
 				return nil, err
 			case !contained:
-				if err := t.startServer(); err != nil {
+				if err := t.startServer(); err != nil && err != errNotYet {
 					return nil, err
 				}
 			case refused && time.Since(refusing) > listenWait, t.a.cfg.Now().Sub(r.Began) > besideWait:
@@ -156,7 +170,7 @@ func (t *attempt) openBeside(q *session.Request) (*session.Conn, error) {
 			}
 		}
 		if time.Since(began) > besideWait {
-			return nil, errors.New("Not yet started.")
+			return nil, errNotYet
 		}
 		select {
 		case <-t.gone:
@@ -184,10 +198,13 @@ func (t *attempt) startServer() error {
 	}
 	r := t.snapshot()
 	as := r.Assignment
-	if t.group == nil {
-		return errors.New("Not yet started.")
+	t.mu.Lock()
+	group := t.group
+	t.mu.Unlock()
+	if group == nil {
+		return errNotYet // it is being taken up again
 	}
-	env := append(t.environment(as, r.CWD), t.group.Env()...)
+	env := append(t.environment(as, r.CWD), group.Env()...)
 	if f, err := t.fenceOf(&as); err != nil {
 		return err
 	} else if f != nil {
@@ -200,7 +217,7 @@ func (t *attempt) startServer() error {
 	args := append(limits(as.Spec.Limits), t.a.cfg.Enter)
 	s := shepherd.Start{
 		Key: t.key + besideSuffix, Argv: append(args, session.Args(t.jobDir(), r.CWD, r.Pid)...), Dir: r.CWD, Env: env,
-		UID: as.Owner.UID, GID: as.Owner.GID, Groups: as.Owner.Groups, Setuid: t.a.cfg.SwitchUser, Umask: as.Spec.Umask, Cgroup: t.group.Ref(),
+		UID: as.Owner.UID, GID: as.Owner.GID, Groups: as.Owner.Groups, Setuid: t.a.cfg.SwitchUser, Umask: as.Spec.Umask, Cgroup: group.Ref(),
 	}
 	ctx, cancel := context.WithTimeout(t.a.ctx, 10*time.Second)
 	defer cancel()

@@ -28,7 +28,7 @@ type wire struct {
 	mu   sync.Mutex
 	out  strings.Builder
 	err  strings.Builder // apart from out: two pipes have no order between them
-	exit int // -1 before it
+	exit int             // -1 before it
 	fail string
 }
 

@@ -24,9 +24,10 @@ func (t *attempt) contained(as queue.Assignment, s shepherd.Start, f *fence) (sh
 	startFile := filepath.Join(t.jobDir(), "start")
 	o := apptainer.Options{
 		Binary: bin, Image: as.ImageFile, Enter: t.a.cfg.Enter, StartFile: startFile, Contain: true,
-		Binds: []apptainer.Bind{{Source: t.jobDir()}},
+		JobDir: t.jobDir(),
 	}
-	start := apptainer.Start{Args: s.Argv, Env: s.Env, Dir: s.Dir, ImageEnv: true, Beside: session.Args(t.jobDir(), s.Dir, 0)}
+	start := apptainer.Start{Args: s.Argv, Env: override(s.Env, jobFiles(apptainer.JobDir)...), Dir: s.Dir, ImageEnv: true,
+		Beside: session.Args(apptainer.JobDir, s.Dir, 0)}
 	if f != nil {
 		if err := t.place(f, &as, &o, &start); err != nil {
 			return s, err

@@ -182,7 +182,7 @@ func (t *attempt) place(f *fence, as *queue.Assignment, o *apptainer.Options, s 
 	o.Binds, s.Env = append(o.Binds, more...), override(s.Env, env...)
 	s.Env = override(s.Env, "PATH="+value(s.Env, "PATH")+":"+fgpu.DefaultDir) // fgpu-smi is there
 	if f.shim {
-		s.Fence = apptainer.Fence{Probe: fgpu.ProbeDest, Library: fgpu.LibraryDest, Result: t.proofFile(), Optional: as.Unfenced}
+		s.Fence = apptainer.Fence{Probe: fgpu.ProbeDest, Library: fgpu.LibraryDest, Result: filepath.Join(apptainer.JobDir, proofName), Optional: as.Unfenced}
 	}
 	return nil
 }
@@ -204,7 +204,10 @@ func (t *attempt) bare(f *fence) ([]string, error) {
 	return env, nil
 }
 
-func (t *attempt) proofFile() string { return filepath.Join(t.jobDir(), "fence") }
+// proofName is the file of the job's directory that enter writes its proof to.
+const proofName = "fence"
+
+func (t *attempt) proofFile() string { return filepath.Join(t.jobDir(), proofName) }
 
 // proofEvery is how often the proof is looked for; a container takes some hundred milliseconds to start.
 const proofEvery = 5 * time.Millisecond

@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"fairslice/nodes"
@@ -68,4 +70,45 @@ func (a *Agent) Fence() FenceState {
 		return FenceState{}
 	}
 	return a.watchdog.state()
+}
+
+// state is what the metrics show.
+func (w *watchdog) state() FenceState {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f := FenceState{Actions: maps.Clone(w.actions), Unknown: map[string]int{}}
+	held := map[string]int{}
+	for _, key := range w.order {
+		j := w.jobs[key]
+		as := j.t.snapshot().Assignment
+		for i := range j.devices {
+			d := &j.devices[i]
+			held[d.slice.UUID] += d.slice.SMShare
+			facts, ok := w.a.cfg.GPUs.Facts(d.slice.UUID)
+			if !ok {
+				facts.MIG = NoInstance
+			}
+			f.Slices = append(f.Slices, SliceState{Session: key, Job: j.t.id, User: as.Owner.User, Project: as.Spec.Project, Slice: d.slice,
+				Model: facts.Model, Instance: facts.MIG, Limit: d.slice.Memory, Used: max(d.holding.Bytes, 0), Untracked: d.lacking,
+				Utilization: max(d.holding.Utilization, 0), Throttled: d.said.Throttled, Denied: d.said.Denied, Launches: d.said.Launches,
+				Processes: len(d.holding.Processes), Enforced: j.enforced || w.fencedOtherwise(d.slice)})
+		}
+	}
+	for _, g := range slices.SortedFunc(maps.Values(w.gpus), func(a, b nodes.GPU) int { return a.Index - b.Index }) {
+		s := GPUState{Index: g.Index, UUID: g.UUID, Share: fgpu.Whole, Allocated: held[g.UUID]}
+		if g.Mode == nodes.ModeMIG {
+			s.Share = g.Fraction
+		}
+		if g.Lost || g.Unfenced != "" {
+			s.Share = 0
+		}
+		f.GPUs = append(f.GPUs, s)
+		f.Unknown[g.UUID] = w.dog.Unknown(g.UUID)
+	}
+	return f
+}
+
+// fencedOtherwise: the hardware keeps a MIG instance apart, and who has a whole GPU shares it with nobody.
+func (w *watchdog) fencedOtherwise(s nodes.Slice) bool {
+	return s.Mode == nodes.ModeMIG || s.Mode == nodes.ModeShim && s.SMShare >= fgpu.Whole
 }

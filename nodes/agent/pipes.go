@@ -55,6 +55,9 @@ func (t *attempt) serveTerminal(o queue.PipeOrder, p queue.Pipe) error {
 	if p.Send(queue.PipeOutput{}) != nil { // the user's input waits for it
 		return nil
 	}
+	if t.rec.Assignment.Spec.Interactive.HasPty() {
+		defer t.joinTerminals(p)()
+	}
 	go func() { // from the user to the job; ends with the stream
 		defer term.Close()
 		for {

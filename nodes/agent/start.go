@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 
+	"fairslice/nodes/apptainer"
 	"fairslice/nodes/cgroup"
 	"fairslice/nodes/shepherd"
 	"fairslice/queue"
@@ -131,7 +132,9 @@ func (t *attempt) started(st shepherd.Started) {
 // resume takes up an attempt of an earlier life of noded.
 func (t *attempt) resume(ctx context.Context) (<-chan exit, error) {
 	if g, ok := t.a.cgroups.Open(t.key); ok {
+		t.mu.Lock() // who wants something beside the job may be waiting for it
 		t.group = g
+		t.mu.Unlock()
 		// Made again, so that it is as this noded would make it: an older one may have closed fewer devices.
 		if _, err := t.a.cgroups.Create(t.key, t.groupLimits()); err != nil {
 			t.a.cfg.Logger.Error("the group of a running job is not as it should be", "attempt", t.key, "error", err)
@@ -255,8 +258,12 @@ func (t *attempt) command(as queue.Assignment, f *fence) (shepherd.Start, error)
 	if err != nil {
 		return shepherd.Start{}, err
 	}
+	dir := t.jobDir()
+	if as.ImageFile != "" {
+		dir = apptainer.JobDir
+	}
 	s := shepherd.Start{
-		Key: t.key, Argv: scriptArgv(as, filepath.Join(t.jobDir(), "script")), Dir: cwd,
+		Key: t.key, Argv: scriptArgv(as, filepath.Join(dir, "script")), Dir: cwd,
 		Env: append(t.environment(as, cwd), t.group.Env()...),
 		UID: as.Owner.UID, GID: as.Owner.GID, Groups: as.Owner.Groups, Setuid: t.a.cfg.SwitchUser, Umask: spec.Umask,
 		Stdin: as.Stdin, Cgroup: t.group.Ref(),
@@ -340,45 +347,6 @@ func scriptArgv(as queue.Assignment, script string) []string {
 		}
 	}
 	return []string{"/bin/sh", script}
-}
-
-// environment is the assignment's with what only the node knows; of a name given twice the last counts.
-func (t *attempt) environment(as queue.Assignment, cwd string) []string {
-	own := []string{
-		"HOME=" + as.Owner.Home, "USER=" + as.Owner.User, "LOGNAME=" + as.Owner.User, "PWD=" + cwd,
-		"LSB_DJOB_HOSTFILE=" + filepath.Join(t.jobDir(), "hosts"), "LSB_JOBFILENAME=" + filepath.Join(t.jobDir(), "script"),
-		"LSB_EXEC_HOSTTYPE=" + hostType(), "LSB_OUTDIR=" + cwd,
-	}
-	if as.Owner.Shell != "" {
-		own = append(own, "SHELL="+as.Owner.Shell)
-	}
-	if as.Spec.Interactive.HasPty() && as.Spec.Term != "" {
-		own = append(own, "TERM="+as.Spec.Term)
-	}
-	index := map[string]int{}
-	var out []string
-	add := func(v string) {
-		name, _, ok := strings.Cut(v, "=")
-		if !ok || name == "" {
-			return
-		}
-		if i, dup := index[name]; dup {
-			out[i] = v
-			return
-		}
-		index[name] = len(out)
-		out = append(out, v)
-	}
-	for _, v := range as.Env {
-		add(string(v))
-	}
-	for _, v := range own {
-		add(v)
-	}
-	if _, ok := index["PATH"]; !ok {
-		add("PATH=/usr/local/bin:/usr/bin:/bin")
-	}
-	return out
 }
 
 func (t *attempt) sizeOf(path string) int64 {

@@ -14,6 +14,9 @@ const (
 	insideStart = insideDir + "/start"
 )
 
+// JobDir is where the job finds Options.JobDir.
+const JobDir = insideDir + "/job"
+
 // Bind shows a file or directory of the host in the container.
 type Bind struct {
 	Source   string // absolute, on the host; must exist
@@ -29,6 +32,9 @@ type Options struct {
 
 	// StartFile is what WriteStart wrote: arguments, environment, working directory. Readable by the job's user.
 	StartFile string
+	// JobDir is a directory of the job's user that the job finds at the constant of that name; empty: none. Its own path may lead
+	// through what the container shows otherwise: through a link, or below /dev.
+	JobDir string
 
 	// Home and Workdir are shown at their own paths, writable. Either may be empty.
 	Home    string
@@ -122,6 +128,9 @@ func (o Options) binds() []Bind {
 		all = append(all, Bind{Source: o.Workdir})
 	}
 	all = append(all, o.Binds...)
+	if o.JobDir != "" {
+		all = append(all, Bind{Source: o.JobDir, Dest: JobDir})
+	}
 	return append(all, Bind{o.Enter, insideEnter, true}, Bind{o.StartFile, insideStart, true})
 }
 

@@ -25,6 +25,9 @@ func TestCommand(t *testing.T) {
 		{"contained, with GPU, scratch and more options", func(o *Options) {
 			o.Contain, o.GPU, o.Scratch, o.Extra = true, true, "/scratch", []string{"--overlay", "/o"}
 		}, join(head, []string{"--contain", "--nv", "--workdir", "/scratch", "--pwd", "/"}, enter, []string{"--overlay", "/o"}, tail)},
+		{"the job's directory is elsewhere there, and comes after what it may lie in", func(o *Options) { o.Workdir, o.JobDir = "/w", "/w/run/jobs/1" },
+			join(head, []string{"--pwd", "/w", "--mount", `"type=bind","source=/w","destination=/w"`,
+				"--mount", `"type=bind","source=/w/run/jobs/1","destination=/.fairslice/job"`}, enter, tail)},
 		{"what the job changes of its image", func(o *Options) { o.Overlay, o.Fakeroot = "/o.img", true },
 			join(head, []string{"--overlay", "/o.img", "--fakeroot", "--ignore-fakeroot-command", "--pwd", "/"}, enter, tail)},
 		{"a working directory inside the home is bound with it", func(o *Options) { o.Home, o.Workdir = "/home/a", "/home/a/w" },

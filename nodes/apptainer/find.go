@@ -1,13 +1,11 @@
 package apptainer
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os/exec"
 	"path/filepath"
-	"strings"
 )
 
 // Find returns the absolute path of the apptainer program. An empty path means the one in PATH.
@@ -32,21 +30,4 @@ func Find(path string) (string, error) {
 		return "", fmt.Errorf("find %s: %w", name, err)
 	}
 	return p, nil
-}
-
-// Version asks the program for its version, such as "1.4.5". It also shows that the program can run at all.
-func Version(ctx context.Context, binary string) (string, error) {
-	out, err := exec.CommandContext(ctx, binary, "--version").Output()
-	if err != nil {
-		var exit *exec.ExitError
-		if errors.As(err, &exit) {
-			return "", fmt.Errorf("ask %s for its version: %w: %s", binary, err, strings.TrimSpace(string(exit.Stderr)))
-		}
-		return "", fmt.Errorf("ask %s for its version: %w", binary, err)
-	}
-	version, ok := strings.CutPrefix(strings.TrimSpace(string(out)), "apptainer version ")
-	if !ok {
-		return "", fmt.Errorf("%s is not Apptainer: it calls itself %q", binary, strings.TrimSpace(string(out)))
-	}
-	return version, nil
 }

@@ -16,8 +16,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"fairslice/images"
 )
 
@@ -44,14 +42,15 @@ type apps struct {
 
 // app is one of them. Its mutex is held while it is being started.
 type app struct {
-	mu   sync.Mutex
-	port int
-	auth images.Auth
-	base bool
+	mu     sync.Mutex
+	port   int
+	auth   images.Auth
+	base   bool
+	failed string // why it could not be started the last time
 }
 
-// app starts an app, or says how all are.
-func (s *server) app(w *writer, o *images.AppOrder) {
+// app starts an app, at free ports of those kept for it, or says how all are.
+func (s *server) app(w *writer, o *images.AppOrder, kept []int) {
 	if w.frame(frameTaken, nil) != nil {
 		return
 	}
@@ -73,7 +72,7 @@ func (s *server) app(w *writer, o *images.AppOrder) {
 			states = append(states, s.appState(&p))
 		case p.Name == o.Start:
 			var state images.AppState
-			if state, err = s.startApp(&p, o); err == nil {
+			if state, err = s.startApp(&p, o, kept); err == nil {
 				states = []images.AppState{state}
 			}
 		}
@@ -134,7 +133,7 @@ func (s *server) appState(p *images.Program) images.AppState {
 	state := images.AppState{Name: p.Name, Proto: p.Proto}
 	a := s.apps.named(p.Name)
 	if a.mu.TryLock() {
-		state.Port, state.Auth, state.TakesBase = a.port, a.auth, a.base
+		state.Port, state.Auth, state.TakesBase, state.Failed = a.port, a.auth, a.base, a.failed
 		a.mu.Unlock()
 	}
 	service, ok, err := serviceOf(p)
@@ -149,6 +148,9 @@ func (s *server) appState(p *images.Program) images.AppState {
 	}
 	if state.Port != 0 {
 		state.Running, _ = ownPort(state.Port) // what cannot be known is not running
+	}
+	if state.Running {
+		state.Failed = "" // its user has started it
 	}
 	return state
 }
@@ -186,10 +188,26 @@ func serviceOf(p *images.Program) (s images.Service, ok bool, err error) {
 }
 
 // startApp makes sure that an app runs: asked twice, it is started once.
-func (s *server) startApp(p *images.Program, o *images.AppOrder) (images.AppState, error) {
+func (s *server) startApp(p *images.Program, o *images.AppOrder, kept []int) (images.AppState, error) {
 	a := s.apps.named(p.Name)
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	state, err := s.ensureApp(a, p, o, kept)
+	a.failed = ""
+	if err != nil {
+		a.failed = printable(err.Error())
+	}
+	return state, err
+}
+
+// printable is a text that ParseAppStates lets through.
+func printable(text string) string {
+	text = strings.ReplaceAll(strings.ToValidUTF8(text, "?"), "\x00", "?")
+	return strings.ToValidUTF8(text[:min(len(text), images.MaxFailed)], "")
+}
+
+// ensureApp is startApp with the app held.
+func (s *server) ensureApp(a *app, p *images.Program, o *images.AppOrder, kept []int) (images.AppState, error) {
 	service, ok, err := serviceOf(p)
 	if err != nil {
 		return images.AppState{}, fmt.Errorf("%s: %w", p.Name, err)
@@ -223,7 +241,7 @@ func (s *server) startApp(p *images.Program, o *images.AppOrder) (images.AppStat
 	for try := 1; ; try++ {
 		at := p.Ports
 		if free {
-			if at, err = freePorts(max(1, len(p.Ports))); err != nil {
+			if at, kept, err = choosePorts(kept, max(1, len(p.Ports))); err != nil {
 				return images.AppState{}, err
 			}
 		}
@@ -244,6 +262,15 @@ func ports(list []int) string {
 		return "its own"
 	}
 	return fmt.Sprint(list[0])
+}
+
+// choosePorts takes n of those that the node keeps for the app, and gives the rest; where there are too few, any.
+func choosePorts(kept []int, n int) (at, rest []int, err error) {
+	if len(kept) >= n {
+		return kept[:n], kept[n:], nil
+	}
+	at, err = freePorts(n)
+	return at, kept, err
 }
 
 // freePorts asks the kernel for ports that nobody has at this moment.
@@ -290,14 +317,14 @@ func (s *server) launchApp(name string, service images.Service, o *images.AppOrd
 	}
 	deadline := time.Now().Add(appDeadline)
 	for {
-		own, listens, err := whose(at[0])
+		own, others, err := listeners(at[0])
 		switch {
 		case err != nil:
 			kill()
 			return false, fmt.Errorf("%s: who listens at port %d is not known: %w", name, at[0], err)
-		case own:
+		case own && !others:
 			return false, nil
-		case listens: // nobody else can then
+		case others: // nobody else can then
 			kill()
 			return true, fmt.Errorf("%s: somebody else of this host has taken port %d", name, at[0])
 		}
@@ -317,20 +344,6 @@ func (s *server) launchApp(name string, service images.Service, o *images.AppOrd
 	}
 }
 
-// whose says whether anybody takes connections to a port, and whether it is only us.
-func whose(port int) (own, listens bool, err error) {
-	if own, err = ownPort(port); own || err != nil {
-		return own, own, err
-	}
-	c, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", port), time.Second)
-	if err != nil {
-		return false, false, nil // not yet
-	}
-	_ = c.Close()
-	own, err = ownPort(port) // it may have begun in between
-	return own, true, err
-}
-
 func words(s syscall.WaitStatus) string {
 	if s.Signaled() {
 		return s.Signal().String()
@@ -344,138 +357,4 @@ func (a *apps) tempDir(name string) (string, error) {
 	defer a.mu.Unlock()
 	dir := filepath.Join(a.temp, name)
 	return dir, os.MkdirAll(dir, 0o700)
-}
-
-// prestart does one thing that an app needs before.
-func (s *server) prestart(step images.Action, env []string, out *tail) error {
-	switch step.Kind {
-	case images.WriteFile, images.WriteTempfile:
-		name := s.absolute([]byte(step.Path))
-		if err := os.WriteFile(name, []byte(step.Body), os.FileMode(step.Mode)); err != nil {
-			return err
-		}
-		return os.Chmod(name, os.FileMode(step.Mode)) // also when it was there
-	case images.Mkdir:
-		return os.MkdirAll(s.absolute([]byte(step.Path)), 0o755)
-	case images.Log:
-		out.add([]byte(step.Message + "\n"))
-	case images.RunCommand:
-		ended, kill, err := s.spawn(step.Command, env, out)
-		if err != nil {
-			return err
-		}
-		select {
-		case status := <-ended:
-			if status != 0 {
-				return errors.New(words(status))
-			}
-		case <-time.After(prestartDeadline):
-			kill()
-			return fmt.Errorf("not done within %s", prestartDeadline)
-		}
-	}
-	return nil
-}
-
-// spawn starts a program in a session of its own; it goes on without whoever asked. kill ends it with its children.
-func (s *server) spawn(args, env []string, out *tail) (ended <-chan syscall.WaitStatus, kill func(), err error) {
-	name, err := lookUp(args[0], s.dir, env)
-	if err != nil {
-		return nil, nil, err
-	}
-	null, err := os.Open(os.DevNull)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer null.Close()
-	r, w, err := os.Pipe()
-	if err != nil {
-		return nil, nil, err
-	}
-	defer w.Close()
-	proc, err := os.StartProcess(name, args, &os.ProcAttr{Dir: s.dir, Env: env, Files: []*os.File{null, w, w}, Sys: &syscall.SysProcAttr{Setsid: true}})
-	if err != nil {
-		r.Close()
-		return nil, nil, err
-	}
-	silent := make(chan struct{})
-	go func() { // until the last of its children has closed it, or the job ends
-		defer close(silent)
-		defer r.Close()
-		out.readFrom(r)
-	}()
-	done := make(chan syscall.WaitStatus, 1)
-	var mu sync.Mutex
-	over := false
-	go func() {
-		// The number stays the program's until it is reaped, so it is not reaped under kill.
-		_ = waitEnd(proc.Pid)
-		mu.Lock()
-		defer mu.Unlock()
-		over = true
-		state, err := proc.Wait()
-		if err != nil {
-			done <- 1 << 8
-			return
-		}
-		select { // its last words may still be in the pipe
-		case <-silent:
-		case <-time.After(drainGrace):
-		}
-		done <- state.Sys().(syscall.WaitStatus)
-	}()
-	return done, func() {
-		mu.Lock()
-		defer mu.Unlock()
-		if !over {
-			_ = unix.Kill(-proc.Pid, unix.SIGKILL) // it has ended: the same
-		}
-	}, nil
-}
-
-// waitEnd waits for a child's end and leaves it to be reaped.
-func waitEnd(pid int) error {
-	for {
-		var info unix.Siginfo
-		err := unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WNOWAIT, nil)
-		if err != unix.EINTR {
-			return err
-		}
-	}
-}
-
-// tail keeps the last of an output. As text it is what follows an error's first line.
-type tail struct {
-	mu  sync.Mutex
-	buf []byte
-}
-
-func (t *tail) add(b []byte) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.buf = append(t.buf, b...)
-	if over := len(t.buf) - maxTail; over > 0 {
-		t.buf = append(t.buf[:0], t.buf[over:]...)
-	}
-}
-
-func (t *tail) readFrom(r *os.File) {
-	buf := make([]byte, 4<<10)
-	for {
-		n, err := r.Read(buf)
-		t.add(buf[:n])
-		if err != nil {
-			return
-		}
-	}
-}
-
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	text := strings.TrimSpace(strings.ToValidUTF8(string(t.buf), "?"))
-	if text == "" {
-		return ", and said nothing"
-	}
-	return "; its last words:\n" + text
 }

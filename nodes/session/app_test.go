@@ -46,7 +46,12 @@ func appMain(args []string) int {
 
 func (j *job) apps(o images.AppOrder) ([]images.AppState, error) {
 	j.t.Helper()
-	c, err := j.open(Request{App: &o})
+	return j.appsAt(Request{App: &o})
+}
+
+func (j *job) appsAt(q Request) ([]images.AppState, error) {
+	j.t.Helper()
+	c, err := j.open(q)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +62,7 @@ func (j *job) apps(o images.AppOrder) ([]images.AppState, error) {
 			return nil, err
 		}
 		if answer = append(answer, out.Data...); out.Exited {
-			return images.ParseAppStates(answer, &o)
+			return images.ParseAppStates(answer, q.App)
 		}
 	}
 }
@@ -164,6 +169,28 @@ func TestAppThatDoesNotStart(t *testing.T) {
 			if !strings.Contains(refused.Text, want) {
 				t.Errorf("%s: %q lacks %q", row.what, refused.Text, want)
 			}
+		}
+		states, err := j.apps(images.AppOrder{Apps: []images.Program{row.app}})
+		if err != nil || len(states) != 1 || states[0].Running || !strings.Contains(states[0].Failed, row.want[0]) {
+			t.Errorf("%s: listed as %+v, %v", row.what, states, err)
+		}
+	}
+	well := appOf(t, "web", "{port}", "x")
+	states, err := j.apps(images.AppOrder{Start: "web", Apps: []images.Program{well}})
+	if err != nil || !states[0].Running || states[0].Failed != "" {
+		t.Fatalf("started at last: %+v, %v", states, err)
+	}
+	defer said(t, states[0].Port, true)
+	if states, err = j.apps(images.AppOrder{Apps: []images.Program{well}}); err != nil || !states[0].Running || states[0].Failed != "" {
+		t.Errorf("listed as %+v, %v", states, err)
+	}
+}
+
+func TestPrintable(t *testing.T) {
+	long := strings.Repeat("ä", images.MaxFailed)
+	for text, want := range map[string]string{"no\nway": "no\nway", "a\x00b\xffc": "a?b?c", "x" + long: "x" + long[:images.MaxFailed-2]} {
+		if got := printable(text); got != want {
+			t.Errorf("%.20q became %d bytes, %.20q", text, len(got), got)
 		}
 	}
 }

@@ -17,15 +17,23 @@ func (s *server) dial(asked net.Conn, r *reader, w *writer, q *Dial) {
 	if q.Path != "" {
 		network, address = "unix", q.Path
 	}
+	own := q.Own && q.Path == ""
+	foreign := fmt.Errorf("connect to %s in the session: it is not this job's user who listens there", q)
 	c, err := net.DialTimeout(network, address, 10*time.Second)
 	if err != nil {
+		if own {
+			if _, others, _ := listeners(q.Port); others { // it is kept from us
+				refuse(w, Denied, foreign)
+				return
+			}
+		}
 		refuse(w, refusalOf(err), fmt.Errorf("connect to %s in the session: %w", q, cause(err)))
 		return
 	}
 	defer c.Close()
-	if q.Own && q.Path == "" { // asked when connected: who listens now has taken the connection
-		if own, err := ownPort(q.Port); err != nil || !own {
-			refuse(w, Denied, fmt.Errorf("connect to %s in the session: it is not this job's user who listens there", q))
+	if own { // asked when connected: who listens now has taken the connection
+		if is, err := ownPort(q.Port); err != nil || !is {
+			refuse(w, Denied, foreign)
 			return
 		}
 	}

@@ -11,14 +11,20 @@ import (
 // ownPort says that 127.0.0.1:port leads to programs of this process's user, and to nobody else's. All jobs of a
 // machine share its ports, and whoever comes first has one.
 func ownPort(port int) (bool, error) {
-	own := false
+	own, others, err := listeners(port)
+	return own && !others, err
+}
+
+// listeners says whether programs of this process's user take connections to 127.0.0.1:port, and whether those of others do. It
+// asks the kernel: another user's port need not let itself be tried (package portguard).
+func listeners(port int) (own, others bool, err error) {
 	for _, file := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 		f, err := os.Open(file)
 		if errors.Is(err, os.ErrNotExist) && file == "/proc/net/tcp6" {
 			continue // a kernel without IPv6
 		}
 		if err != nil {
-			return false, err
+			return false, false, err
 		}
 		lines := bufio.NewScanner(f)
 		for lines.Scan() {
@@ -26,19 +32,16 @@ func ownPort(port int) (bool, error) {
 			if !ok {
 				continue
 			}
-			if uid != os.Geteuid() {
-				f.Close()
-				return false, nil
-			}
-			own = true
+			own = own || uid == os.Geteuid()
+			others = others || uid != os.Geteuid()
 		}
 		err = lines.Err()
 		f.Close()
 		if err != nil {
-			return false, err
+			return false, false, err
 		}
 	}
-	return own, nil
+	return own, others, nil
 }
 
 // listening is TCP_LISTEN, as /proc/net/tcp writes it.

@@ -6,19 +6,23 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
 	"fairslice/images"
 )
 
-// Request says what to do beside the job: exactly one of its fields is set.
+// Request says what to do beside the job: exactly one of its fields is set, but for Ports.
 type Request struct {
 	Run  *Run  `json:"run,omitempty"`
 	Dial *Dial `json:"dial,omitempty"`
 	Copy *Copy `json:"copy,omitempty"`
 	// App starts an app, or says how apps are. The answer is output: images.ParseAppStates reads it.
 	App *images.AppOrder `json:"app,omitempty"`
+	// Ports go with an App to be started: free ones that the node keeps from its other users, for as long as the app takes to
+	// start. None: the server looks for free ones itself.
+	Ports []int `json:"ports,omitempty"`
 	// Snapshot sends the root file system.
 	Snapshot *Snapshot `json:"snapshot,omitempty"`
 }
@@ -72,6 +76,10 @@ func (r *Request) check() error {
 	switch {
 	case set != 1:
 		return fmt.Errorf("request: %d things to do; it has one", set)
+	case len(r.Ports) > 0 && r.App == nil:
+		return errors.New("request: ports without an app")
+	case slices.ContainsFunc(r.Ports, func(p int) bool { return p < 1 || p > 65535 }):
+		return fmt.Errorf("request: ports %d: want 1 to 65535", r.Ports)
 	case r.Run != nil:
 		return r.Run.check()
 	case r.Dial != nil:

@@ -172,7 +172,7 @@ func (s *server) greet(c *net.UnixConn) {
 	case req.Copy != nil:
 		s.copy(r, w, req.Copy)
 	case req.App != nil:
-		s.app(w, req.App)
+		s.app(w, req.App, req.Ports)
 	case req.Snapshot != nil:
 		s.snapshot(w, req.Snapshot)
 	}

@@ -1,7 +1,6 @@
 package shepherd
 
 import (
-	"encoding/binary"
 	"net"
 	"time"
 
@@ -23,7 +22,7 @@ func (t *terminal) view(conn *net.UnixConn, pid func() int) {
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
-		t.takeInput(conn, pid)
+		t.takeInput(conn, v, pid)
 		t.mu.Lock()
 		v.gone = true
 		t.changed.Broadcast()
@@ -33,6 +32,7 @@ func (t *terminal) view(conn *net.UnixConn, pid func() int) {
 	conn.Close()
 	t.mu.Lock()
 	delete(t.viewers, v)
+	t.fit()
 	t.changed.Broadcast()
 	t.mu.Unlock()
 	<-read
@@ -75,7 +75,7 @@ func (t *terminal) passOn(conn *net.UnixConn, v *viewer) {
 
 // takeInput carries out what the viewer sends. Errors mean that the job takes no more input, which is no
 // reason to stop the viewer from seeing output.
-func (t *terminal) takeInput(conn *net.UnixConn, pid func() int) {
+func (t *terminal) takeInput(conn *net.UnixConn, v *viewer, pid func() int) {
 	for {
 		kind, payload, err := readFrame(conn)
 		if err != nil {
@@ -91,10 +91,7 @@ func (t *terminal) takeInput(conn *net.UnixConn, pid func() int) {
 				t.input.Close()
 			}
 		case frameResize:
-			if raw, err := t.input.SyscallConn(); err == nil && t.tty && len(payload) == 4 {
-				size := &unix.Winsize{Row: binary.BigEndian.Uint16(payload), Col: binary.BigEndian.Uint16(payload[2:])}
-				raw.Control(func(fd uintptr) { unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, size) })
-			}
+			t.resize(v, payload)
 		case frameHangup:
 			if t.tty {
 				t.input.Close() // the kernel sends SIGHUP

@@ -125,7 +125,8 @@ func (t *Terminal) Write(p []byte) (int, error) {
 // CloseWrite is the end of input: on a terminal it types Control-D.
 func (t *Terminal) CloseWrite() error { return t.send(frameEOF, nil) }
 
-// Resize sets the terminal's size; the last of several views to ask wins. It does nothing for streams.
+// Resize says the size of this view's window. The terminal is as large as the smallest of its views: the fewest rows and the
+// fewest columns of any. It does nothing for streams.
 func (t *Terminal) Resize(rows, cols uint16) error {
 	return t.send(frameResize, binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(nil, rows), cols))
 }

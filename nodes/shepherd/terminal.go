@@ -47,8 +47,9 @@ type chunk struct {
 
 // viewer is one attached connection. Its fields are guarded by terminal.mu.
 type viewer struct {
-	pending []byte // frames not yet written
-	gone    bool
+	pending    []byte // frames not yet written
+	gone       bool
+	rows, cols uint16 // of its window; 0: it has not said
 }
 
 func newTerminal(st *Start) (*terminal, error) {

@@ -80,6 +80,40 @@ func TestTerminalIsOne(t *testing.T) {
 	}
 }
 
+// The smallest view counts, in each direction, and when it leaves the rest's.
+func TestTheSmallestViewCounts(t *testing.T) {
+	c := spawnIn(t, t.TempDir())
+	start(t, c, terminalJob("1", `trap 'echo "<$(stty size)>"' WINCH; echo up; while :; do sleep 0.01; done`))
+	one, two, three := attach(t, c, "1"), attach(t, c, "1"), attach(t, c, "1")
+	until(t, one, "up")
+	size := func(v *Terminal, rows, cols uint16, want string) {
+		t.Helper()
+		if err := v.Resize(rows, cols); err != nil {
+			t.Fatal(err)
+		}
+		until(t, one, want)
+	}
+	size(one, 50, 132, "<50 132>")
+	size(two, 60, 100, "<50 100>")
+	size(three, 40, 200, "<40 100>")
+	size(two, 30, 120, "<30 120>")
+	size(two, 70, 90, "<40 90>")
+	two.Close()
+	until(t, one, "<40 132>")
+	three.Close()
+	until(t, one, "<50 132>")
+	late := attach(t, c, "1") // who has said no size yet has no say
+	size(late, 0, 5, "")
+	size(one, 24, 80, "<24 80>")
+	one.Close()
+	if err := late.Resize(33, 91); err != nil {
+		t.Fatal(err)
+	}
+	if got := until(t, late, "<33 91>"); strings.Contains(got, "<0 5>") {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestTerminalOutputComesWholeBeforeTheExit(t *testing.T) {
 	c := spawnIn(t, t.TempDir())
 	start(t, c, terminalJob("1", `read x; seq 100000; echo the end`))

@@ -14,7 +14,9 @@ func (e *Engine) Control(ctx context.Context, c queue.Control) ([]queue.Outcome,
 		return nil, refuse("%s: No such queue", c.Queue)
 	}
 	var out []queue.Outcome
+	fileApps := e.appsOfFiles(c)
 	err := e.write(ctx, func(t *tx) error {
+		t.fileApps = fileApps
 		targets, err := t.targets(c)
 		if err != nil {
 			return err

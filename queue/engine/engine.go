@@ -201,6 +201,8 @@ type tx struct {
 	hours  []GPUHour
 	wake   bool
 	budget *accounting.Budgets // see states; nil when it must be worked out
+
+	fileApps map[string][]string // see appsOfFiles; of the command that is carried out
 }
 
 // emit applies an event and adds it to the batch. An error means that it does not follow from the
@@ -327,8 +329,8 @@ func (e *Engine) rows(t *tx, d queue.Dirty) *Batch {
 			b.Images[id] = e.book.Images.Get(id)
 		}
 	}
-	for id := range d.Commits {
-		b.Commits = append(b.Commits, e.book.Images.Commit(id))
+	for _, c := range d.Commits {
+		b.Commits = append(b.Commits, c)
 	}
 	if len(d.Reservations) > 0 {
 		b.Reservations = map[string]*queue.Reservation{}

@@ -46,11 +46,37 @@ func (i *idleness) kick() {
 	}
 }
 
-// Attended says that somebody is connected to an attempt, until left is called. It is no use of a session that somebody looks at its output.
-func (e *Engine) Attended(id queue.ElementID, attempt int) (left func()) {
+// Attended says that somebody is connected to an attempt, until left is called. Of a terminal it is no use that it is open:
+// used says that something was typed there. Who is connected to a session without one (bsub -I) waits for it, and so uses it. It is
+// no use of a session that somebody looks at its output.
+func (e *Engine) Attended(id queue.ElementID, attempt int, terminal bool) (used, left func()) {
 	key := pipesOf{id, attempt}
+	e.mu.RLock()
+	if j := e.book.Jobs[id.Job]; j == nil || !j.Spec.Interactive.HasPty() {
+		terminal = false
+	}
+	e.mu.RUnlock()
+	if terminal {
+		used = func() { e.use(key) }
+		used()
+		return used, used // to come and to go are uses, too
+	}
 	e.attend(key, 1)
-	return func() { e.attend(key, -1) }
+	return func() {}, func() { e.attend(key, -1) }
+}
+
+// use is called for every key: only who was warned makes the loop look.
+func (e *Engine) use(key pipesOf) {
+	i := &e.idle
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if w := i.watches[key.id]; w != nil && w.attempt == key.attempt {
+		w.active = latest(w.active, e.idleNow())
+		if !w.warned.IsZero() {
+			w.changed = true
+			i.kick()
+		}
+	}
 }
 
 func (e *Engine) attend(key pipesOf, more int) {
@@ -234,6 +260,9 @@ func (t *tx) actOn(j *queue.Job, el *queue.Element, w *watch, d decision) error 
 		rule := t.e.idleRule(j.ElementID(el.Index))
 		since, deadline := w.active, t.now.Add(rule.Warn)
 		w.warn(t.now)
+		t.order(el.Attempt.Alloc[0].Node, queue.Order{ID: j.ElementID(el.Index), Attempt: el.Attempt.Number, Op: queue.OrderTell,
+			Text: fmt.Sprintf("this session is idle and ends at %s unless it is used (a key, a program beside it, an app, the GPU).",
+				deadline.In(t.e.location()).Format("15:04:05"))})
 		if warned := t.e.cfg().IdleWarned; warned != nil {
 			t.after = append(t.after, func() {
 				warned(IdleWarning{ID: j.ElementID(el.Index), Owner: j.Owner.User, Name: j.DisplayName(el.Index), Since: since, Deadline: deadline})

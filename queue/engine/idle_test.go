@@ -15,6 +15,7 @@ import (
 //
 //	use 1 cpu=10s sm=2s      a heartbeat of node a says what an attempt has used so far, and that its GPU was measured
 //	attend 1 | leave 1       somebody connects, and leaves
+//	open 1 | type 1          somebody opens a terminal, and types there
 //	warned                   what the site was told since: "1 ada 01:00:00 01:10:00"
 //	note 1                   what bjobs -l shows
 func playIdle(t *testing.T, name, script string) {
@@ -29,7 +30,7 @@ func playIdle(t *testing.T, name, script string) {
 				warned = append(warned, fmt.Sprintf("%s %s %s %s", w.ID, w.Owner, w.Since.Format("15:04:05"), w.Deadline.Format("15:04:05")))
 			}
 			s := newSiteOn(t, newMemory(), queue.NewBook(), cfg)
-			left := map[string]func(){}
+			left, typed := map[string]func(){}, map[string]func(){}
 			for line := range strings.Lines(script) {
 				if line = strings.TrimSpace(line); line == "" {
 					continue
@@ -51,7 +52,11 @@ func playIdle(t *testing.T, name, script string) {
 					}
 					s.e.NodeHeartbeat("a", queue.Heartbeat{Usage: []queue.AttemptUsage{h}})
 				case "attend":
-					left[words[1]] = s.e.Attended(elementOf(words[1]), 1)
+					_, left[words[1]] = s.e.Attended(elementOf(words[1]), 1, false)
+				case "open":
+					typed[words[1]], left[words[1]] = s.e.Attended(elementOf(words[1]), 1, true)
+				case "type":
+					typed[words[1]]()
 				case "leave":
 					left[words[1]]()
 				case "warned":
@@ -97,7 +102,7 @@ func TestIdle(t *testing.T) {
 		sleep 1s
 		warned = 1 ada 00:00:00 01:10:00
 		note 1 = nobody has used the session since Jan  1 00:00:00: it will be ended at Jan  1 01:10:00, unless somebody does
-		hub = a assign 1#1
+		hub = a assign 1#1; a 1#1 tell
 		sleep 9m59s
 		use 1 cpu=3s
 		hub =
@@ -125,7 +130,7 @@ func TestIdle(t *testing.T) {
 		warned = 1 ada 05:00:00 06:10:00
 		sleep 9m
 		attend 1
-		note 1 = the session is in use again, and goes on: somebody is connected
+		note 1 = the session is in use again, and goes on: somebody is there
 		leave 1
 		sleep 50m
 		use 1 cpu=4s
@@ -136,8 +141,36 @@ func TestIdle(t *testing.T) {
 		sleep 1m
 		leave 1
 		sleep 30m
-		hub = a assign 1#1
+		hub = a assign 1#1; a 1#1 tell; a 1#1 tell
 		show 1 = RUN a#1`)
+	playIdle(t, "a terminal is used while somebody types, not while it is open", `
+		join a=2
+		submit ada queue=sit pty
+		report a 1#1 began
+		use 1 cpu=1s
+		sleep 10m
+		open 1
+		sleep 30m
+		type 1
+		use 1 cpu=1s
+		sleep 59m
+		use 1 cpu=2s
+		warned =
+		sleep 1m
+		warned = 1 ada 00:40:00 01:50:00
+		sleep 9m
+		type 1
+		note 1 = the session is in use again, and goes on: somebody is there
+		sleep 40m
+		leave 1
+		use 1 cpu=2s
+		sleep 59m
+		use 1 cpu=2s
+		warned =
+		sleep 1m
+		warned = 1 ada 02:29:00 03:39:00
+		sleep 10m
+		hub = a assign 1#1; a 1#1 tell; a 1#1 tell; a 1#1 kill TERM_IDLE`)
 	playIdle(t, "a moment of somebody is enough", `
 		join a=2
 		submit ada queue=sit pty

@@ -7,8 +7,9 @@ import (
 	"fairslice/queue"
 )
 
-// IdleRule is when a queue's sessions count as idle. One that is in use is never idle: while somebody is connected to it
-// (a terminal, a program beside it, an app), or while over the last After it has used as much as Below says.
+// IdleRule is when a queue's sessions count as idle. One that is in use is never idle: while somebody types at a terminal of it,
+// while somebody is connected to it in another way (a program beside it, an app), or while over the last After it has used as much
+// as Below says.
 type IdleRule struct {
 	After time.Duration // without use, its owner is warned; 0: no rule
 	Warn  time.Duration // after the warning, it is ended
@@ -84,7 +85,7 @@ func (w *watch) decide(now time.Time, rule *IdleRule, a *queue.Attempt, pipes in
 		return decision{do: idleWarn}
 	}
 	if pipes > 0 || w.active.After(w.warned) {
-		return decision{do: idleClear, why: "somebody is connected"}
+		return decision{do: idleClear, why: "somebody is there"}
 	}
 	if used, what, known := w.used(w.warned, a); known && used >= float64(rule.below(a, w)) {
 		return decision{do: idleClear, why: fmt.Sprintf("it uses %.0f %% of its %s", used, what)}

@@ -143,6 +143,11 @@ func (t *tx) modifyTarget(c queue.Control, g target) (string, error) {
 			return "", err
 		}
 	}
+	if !slices.Equal(spec.Apps, j.Spec.Apps) || spec.Image != j.Spec.Image {
+		if err := t.mayHaveApps(spec, q); err != nil {
+			return "", err
+		}
+	}
 	shape, err := t.e.cfg().shape(spec, q)
 	if err != nil {
 		return "", err

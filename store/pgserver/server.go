@@ -94,9 +94,6 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 // URL is the connection string of the one database, as its superuser. It stays the same when the server is restarted.
 func (s *Server) URL() string { return s.c.url() }
 
-// BinDir is where the PostgreSQL programs in use are (psql and pg_dump among them, if installed).
-func (s *Server) BinDir() string { return s.c.bin.dir }
-
 // Pid is the postmaster's process id; 0 while it is down.
 func (s *Server) Pid() int {
 	s.mu.Lock()

@@ -29,8 +29,9 @@ type Browser struct {
 // Step is one thing to do with the page, such as chromedp.Click(chromedp.CSS("#go")).
 type Step = chromedp.Action[chromedp.Void]
 
-// Start starts a browser, which ends with the test. It is an error that there is none: etc/setup-apps.sh installs it.
-func Start(t testing.TB) *Browser {
+// Start starts a browser, with more options, which ends with the test. It is an error that there is none: etc/setup-apps.sh
+// installs it.
+func Start(t testing.TB, more ...chromedp.ExecAllocatorOption) *Browser {
 	t.Helper()
 	program := ""
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
@@ -48,7 +49,7 @@ func Start(t testing.TB) *Browser {
 		chromedp.WindowSize(1280, 900),
 		// What the tests open is on this machine, under any name that ends in .localhost.
 		chromedp.Flag("no-proxy-server", true),
-	})
+	}, more)
 	if os.Geteuid() == 0 {
 		options = append(options, chromedp.NoSandbox) // its sandbox refuses to run as root
 	}
@@ -134,6 +135,9 @@ func (b *Browser) Screenshot(name string) {
 	limited, cancel := context.WithTimeout(b.page, patience)
 	defer cancel()
 	picture, err := chromedp.Run(limited, chromedp.FullScreenshot(100)) // 100: as PNG
+	if err == nil {
+		picture, err = small(picture)
+	}
 	if err != nil {
 		b.t.Errorf("browser: screenshot %s: %v", name, err)
 		return

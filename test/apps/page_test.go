@@ -22,9 +22,10 @@ import (
 
 // site is a running `batchd dev` with a web page: one node with one GPU of 8 GiB, which is 2 fGPU.
 type site struct {
-	t   *testing.T
-	bin string // the programs
-	env []string
+	t     *testing.T
+	bin   string // the programs
+	state string // its directory
+	env   []string
 }
 
 // startSite starts one, with more options, which ends with the test.
@@ -52,8 +53,8 @@ func startSite(t *testing.T, more ...string) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	state := filepath.Join(dir, "state")
-	cmd := exec.Command(filepath.Join(s.bin, "batchd"), append([]string{"dev", "--state", state, "--nodes", "1", "--slots", "8", "--mem", "4GiB",
+	s.state = filepath.Join(dir, "state")
+	cmd := exec.Command(filepath.Join(s.bin, "batchd"), append([]string{"dev", "--state", s.state, "--nodes", "1", "--slots", "8", "--mem", "4GiB",
 		"--sim-gpus", "1x8GiB", "--fgpu-per-gpu", "2", "--terminate-interval", "1s", "--web", address}, more...)...)
 	cmd.Stderr = log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM} // a test that is killed leaves nothing either
@@ -90,7 +91,7 @@ func startSite(t *testing.T, more ...string) *site {
 	case <-time.After(patience):
 		t.Fatal("the cluster did not start in time")
 	}
-	s.env = append(os.Environ(), "FAIRSLICE_ADDR=unix://"+filepath.Join(state, "batchd.sock"))
+	s.env = append(os.Environ(), "FAIRSLICE_ADDR=unix://"+filepath.Join(s.state, "batchd.sock"))
 	return s
 }
 
@@ -158,15 +159,27 @@ func screen(text string) string {
 	return fmt.Sprintf(`(() => { const b = window.terminal.buffer.active; for (let i = 0; i < b.length; i++) { if (b.getLine(i)?.translateToString().includes(%q)) return true; } return false; })()`, text)
 }
 
+// login logs a browser in by a link, as who runs the test, and returns the page's address and the link.
+func (s *site) login(b *Browser) (base, link string) {
+	s.t.Helper()
+	link = s.run("blogin")
+	base, _, _ = strings.Cut(link, "/login?")
+	b.Do("log in by the link", chromedp.Navigate(link), chromedp.WaitVisible(css("#log-in")), chromedp.Click(css("#log-in")), chromedp.WaitVisible(css("#live-jobs")))
+	return base, link
+}
+
+// JavaScript conditions: a terminal is open and has the focus; and it shows the prompt of the sample image's shell.
+const focused = "window.terminal && document.hasFocus() && document.activeElement.className === 'xterm-helper-textarea'"
+
+var prompt = focused + " && " + screen("> ")
+
 // The worked example, as a person does it: a GPU of 2 fGPU and three sessions of 1 fGPU.
 func TestPage(t *testing.T) {
 	needApps(t)
 	s := startSite(t)
 	b := Start(t)
 
-	link := s.run("blogin")
-	base, _, _ := strings.Cut(link, "/login?")
-	b.Do("log in by the link", chromedp.Navigate(link), chromedp.WaitVisible(css("#log-in")), chromedp.Click(css("#log-in")), chromedp.WaitVisible(css("#live-jobs")))
+	base, link := s.login(b)
 	b.Screenshot("empty")
 
 	b.Do("fill in the dialog", chromedp.Navigate(base+"/launch"), chromedp.WaitVisible(css("#start")),
@@ -187,25 +200,46 @@ func TestPage(t *testing.T) {
 	}
 
 	b.Do("look at the first", chromedp.Navigate(base+"/jobs/1"), chromedp.WaitVisible(css("#open-terminal")),
-		poll("document.querySelector('svg.use') !== null")) // the use of its slice comes by itself
-	b.Screenshot("job")
+		poll("document.querySelectorAll('svg.plot').length === 2")) // the use of its slice comes by itself
 	// The third is promised the place of the first.
 	b.Do("ask for more time", value("by", "0:30"), chromedp.Click(css("form.line button")), chromedp.WaitVisible(css(".wrong")))
 	if text := Ask(b, "read the refusal", chromedp.Text(css(".wrong"))); !strings.Contains(text, "is not extended") {
 		t.Errorf("more time at the cost of a promise: %q", text)
 	}
 	_ = b.Errors() // the refusal's status
-	b.Do("open its terminal", chromedp.Navigate(base+"/jobs/1/terminal"), poll("window.terminal && document.hasFocus() && document.activeElement.className === 'xterm-helper-textarea' && "+screen("> ")),
+	b.Do("open its terminal", chromedp.Navigate(base+"/jobs/1/terminal"), poll(prompt),
 		typed("echo $((6*7))-answer\r"), poll(screen("42-answer")))
 	b.Screenshot("page-terminal")
 	b.Do("leave a mark in it", typed("mark=left-here\r"))
-	b.Do("open another shell", chromedp.Navigate(base+"/jobs/1/terminal?shell=1"), poll("window.terminal && document.hasFocus() && document.activeElement.className === 'xterm-helper-textarea' && "+screen("> ")),
+	b.Do("open another shell", chromedp.Navigate(base+"/jobs/1/terminal?shell=1"), poll(prompt),
 		typed("echo [$mark]-$((40+2))\r"), poll(screen("[]-42")))
-	b.Do("come back to the first", chromedp.Navigate(base+"/jobs/1/terminal"), poll("window.terminal && document.hasFocus() && document.activeElement.className === 'xterm-helper-textarea' && "+screen("> ")),
+	b.Do("come back to the first", chromedp.Navigate(base+"/jobs/1/terminal"), poll(prompt),
 		typed("echo [$mark]-$((40+3))\r"), poll(screen("[left-here]-43")))
-	if errors := b.Errors(); len(errors) > 0 {
-		t.Errorf("the terminal has errors: %q", errors)
+	// What was written is there again, and for a second terminal at the same time, which the first sees type.
+	b.Do("see the old output", poll(screen("42-answer")+" && "+screen("[left-here]-43")))
+	second := Start(t)
+	s.login(second)
+	second.Do("open the same terminal elsewhere", chromedp.Navigate(base+"/jobs/1/terminal"), poll(prompt+" && "+screen("42-answer")+" && "+screen("[left-here]-43")),
+		typed("echo [$mark]-$((40+4))\r"), poll(screen("[left-here]-44")))
+	b.Do("see it in the first, which is still open", poll(screen("[left-here]-44")), typed("echo [$mark]-$((40+5))\r"), poll(screen("[left-here]-45")))
+	second.Do("see that in the second", poll(screen("[left-here]-45")))
+	for _, one := range []*Browser{b, second} {
+		if errors := one.Errors(); len(errors) > 0 {
+			t.Errorf("the terminal has errors: %q", errors)
+		}
 	}
+
+	s.run("bcp", filepath.Join(s.bin, "tenant"), "1:/tmp/tenant")
+	b.Do("use the GPU", typed("/tmp/tenant alloc malloc 1536M hold 8 greedy 12 100 graph alloc malloc 2G greedy 30 100 graph >/dev/null &\r"))
+	memory := func(least int) string {
+		return fmt.Sprintf("parseInt(document.querySelector('figure:first-child b').innerText) >= %d", least)
+	}
+	points := func(least int) string {
+		return fmt.Sprintf("document.querySelector('.plot .line').getAttribute('d').split('L').length > %d", least)
+	}
+	b.Do("watch it", chromedp.Navigate(base+"/jobs/1"), chromedp.Evaluate[chromedp.Void]("window.notReloaded = true"),
+		poll(memory(1536)), poll(memory(3584)+" && "+points(5)+" && parseFloat(document.querySelector('figure:last-child b').innerText) > 20"), poll(points(7)+" && "+memory(3584)), poll("window.notReloaded === true"))
+	b.Screenshot("page-job")
 
 	b.Do("go to the list", chromedp.Navigate(base+"/"), states(2, 1, 0), chromedp.Evaluate[chromedp.Void]("window.notReloaded = true"))
 	// By a command: the button's answer would be the list anew, and what is to be seen is that nobody needs to touch the page.
@@ -216,9 +250,9 @@ func TestPage(t *testing.T) {
 		chromedp.WaitVisible(css(".note")), poll("document.getElementById('live-job').innerText.includes('1:30')"))
 
 	b.Do("look at the GPUs", chromedp.Navigate(base+"/nodes"), chromedp.WaitVisible(css("#live-nodes table")))
-	b.Screenshot("nodes")
+	b.Screenshot("gpus")
 	b.Do("read it in Japanese", chromedp.Navigate(base+"/?lang=ja"), poll("document.documentElement.lang === 'ja' && document.body.innerText.includes('自分のジョブ')"))
-	b.Screenshot("japanese")
+	b.Screenshot("page-japanese")
 	b.Do("on a telephone", chromedp.EmulateViewport(390, 844), chromedp.Navigate(base+"/launch?lang=ko"), chromedp.WaitVisible(css("#start")),
 		poll("document.documentElement.scrollWidth <= 390"))
 	b.Screenshot("telephone")

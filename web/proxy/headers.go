@@ -56,6 +56,9 @@ func (t *translation) request(pr *httputil.ProxyRequest) {
 		proto = "https"
 	}
 	out.Header.Set("X-Forwarded-Proto", proto)
+	if out.Header.Get("Origin") != "" {
+		out.Header.Del("X-Forwarded-Host") // some compare the origin with it, rather than with Host (code-server)
+	}
 	if t.strips() {
 		out.Header.Set("X-Forwarded-Prefix", t.prefix)
 	}

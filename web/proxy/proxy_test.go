@@ -275,7 +275,7 @@ func TestWhatTheAppSees(t *testing.T) {
 	r := <-w.seen
 	for name, want := range map[string]string{
 		"Cookie": "_xsrf=2; a=b; c=d", "Authorization": "token " + token, "Origin": "http://" + inner, "Referer": "http://" + inner + "/tree?x=1",
-		"X-Forwarded-Host": w.host(), "X-Forwarded-Proto": "http", "X-Forwarded-For": "127.0.0.1",
+		"X-Forwarded-Host": "", "X-Forwarded-Proto": "http", "X-Forwarded-For": "127.0.0.1",
 		"X-Real-Ip": "", "Remote-User": "", "Forwarded": "", "Proxy-Authorization": "", "Upgrade": "", "Connection": "", "Te": "", "Keep-Alive": "",
 	} {
 		if got := r.Header.Get(name); got != want || len(r.Header[name]) > 1 {
@@ -288,6 +288,9 @@ func TestWhatTheAppSees(t *testing.T) {
 	w.ask("GET", w.host(), "/", "Cookie", w.cookie(), "Referer", "http://elsewhere.example/secret")
 	if r = <-w.seen; r.Header.Get("Referer") != "" || r.Header.Get("Cookie") != "" {
 		t.Errorf("another site's referer, our cookie: %v", r.Header)
+	}
+	if got := r.Header.Get("X-Forwarded-Host"); got != w.host() { // beside an origin, which is the inner one, it would contradict that
+		t.Errorf("X-Forwarded-Host: %q, want %q", got, w.host())
 	}
 }
 

@@ -15,7 +15,9 @@
   const fit = new FitAddon.FitAddon();
   terminal.loadAddon(fit);
   terminal.open(place);
-  fit.fit();
+  // Not to a place that has no room, as it may be for a moment when a window changes: programs would draw for two columns.
+  const fill = () => { if (place.clientWidth > 100 && place.clientHeight > 40) fit.fit(); };
+  fill();
   window.terminal = terminal; // for tests
   const bytes = new TextEncoder();
   let socket = null;
@@ -44,7 +46,8 @@
   terminal.onData((text) => { if (open() && !quiet) socket.send(bytes.encode(text)); });
   terminal.onBinary((text) => { if (open()) socket.send(Uint8Array.from(text, (c) => c.charCodeAt(0))); });
   terminal.onResize(size);
-  new ResizeObserver(() => fit.fit()).observe(place);
+  let settled = 0;
+  new ResizeObserver(() => { clearTimeout(settled); settled = setTimeout(fill, 100); }).observe(place);
   again.addEventListener("click", () => { terminal.reset(); connect(); });
   connect();
 })();

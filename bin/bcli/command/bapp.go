@@ -89,7 +89,7 @@ func (c *call) apps(p *option.Parsed) int {
 	}
 	var shown []*pb.AppInfo
 	for _, a := range res.Apps {
-		if a.Running || a.Startable || a.Port != 0 {
+		if a.Running || a.Startable || a.Port != 0 || a.Failed != "" {
 			shown = append(shown, a)
 		}
 	}
@@ -106,6 +106,11 @@ func (c *call) apps(p *option.Parsed) int {
 	}
 	for _, r := range rows {
 		c.print(pad(r[0], 16) + pad(r[1], 8) + pad(r[2], 8) + r[3] + "\n")
+	}
+	for _, a := range shown {
+		if a.Failed != "" {
+			c.say("App " + show.Clean(a.Name) + " could not be started: " + show.CleanText(strings.TrimPrefix(a.Failed, a.Name+": ")))
+		}
 	}
 	return 0
 }
@@ -124,6 +129,8 @@ func appState(a *pb.AppInfo) string {
 	switch {
 	case a.Running:
 		return "running"
+	case a.Failed != "":
+		return "failed"
 	case a.Startable:
 		return "not started"
 	case a.Proto == "preopen":
@@ -138,5 +145,6 @@ func appRecord(doc *show.JSON, a *pb.AppInfo) {
 	doc.String("PROTO", a.Proto)
 	doc.String("PORT", portOf(a))
 	doc.String("STATE", appState(a))
+	doc.String("FAILED", a.Failed)
 	doc.Close()
 }

@@ -16,6 +16,22 @@ func TestBapp(t *testing.T) {
 	if f.appAsked.Id != "12" || f.appAsked.Open != "" {
 		t.Errorf("asked %v", f.appAsked)
 	}
+	f.apps = &pb.AppsResponse{Apps: []*pb.AppInfo{{Name: "jupyter", Proto: "http", Startable: true, Failed: "jupyter: it is\nbroken"}}}
+	f.do("bapp -noheader 12").want(t, 0, "jupyter         http    -       failed\n", "App jupyter could not be started: it is\nbroken\n")
+	f.do("bapp -json 12").want(t, 0, `{
+  "COMMAND":"bapp",
+  "APPS":1,
+  "RECORDS":[
+    {
+      "NAME":"jupyter",
+      "PROTO":"http",
+      "PORT":"",
+      "STATE":"failed",
+      "FAILED":"jupyter: it is\nbroken"
+    }
+  ]
+}
+`, "")
 	f.apps = &pb.AppsResponse{}
 	f.do("bapp 12").want(t, 0, "", "No app found: neither the image nor the site has one that this session can run (bapp job port opens a port of yours)\n")
 	f.apps = &pb.AppsResponse{Apps: []*pb.AppInfo{{Name: "jupyter", Proto: "http", Port: 8081, Running: true, Url: "http://12-0-1-jupyter.localhost/?fairslice-pass=x"}}}

@@ -57,6 +57,7 @@ type fake struct {
 	reported  *pb.ReportRequest
 	sought    *pb.FinishedRequest
 	limit     int
+	listings  int // how often images were asked for
 }
 
 func pages[T any](err error, list []T, f func(T) error) error {
@@ -68,7 +69,10 @@ func pages[T any](err error, list []T, f func(T) error) error {
 	return err
 }
 
-func (f *fake) Images(context.Context, bool) ([]*pb.Image, error) { return f.images, f.err }
+func (f *fake) Images(context.Context, bool) ([]*pb.Image, error) {
+	f.listings++
+	return f.images, f.err
+}
 
 func (f *fake) Submit(_ context.Context, s queue.Submission) (queue.Accepted, error) {
 	f.submitted = s

@@ -209,23 +209,31 @@ func (c *call) showPolicy(p *option.Parsed, words []string) int {
 // noteUnknown marks the limits that count nothing, because the configuration has lost their queue or image.
 func (c *call) noteUnknown(u Users, text string) int {
 	policy, err := accounting.ParsePolicy(text)
-	if err != nil || len(policy.Unknown(nil, nil)) == 0 { // no limit names any
+	if err != nil {
 		return 0
 	}
-	// Only administrators see all images; who does not cannot tell what is gone from what is another's.
-	list, err := u.Images(c.ctx, true)
-	seesAll := err == nil
-	var images []string
-	for _, i := range list {
-		images = append(images, i.GetName())
+	named := policy.Unknown(nil, nil)
+	names := func(kind accounting.ScopeKind) bool {
+		return slices.ContainsFunc(named, func(s accounting.Scope) bool { return s.Kind == kind })
 	}
-	listed, err := u.Queues(c.ctx, &pb.QueuesRequest{})
-	if err != nil {
-		return c.failErr(err)
+	var queues, images []string
+	seesAll := false
+	if names(accounting.ForImage) {
+		// Only administrators see all images; who does not cannot tell what is gone from what is another's.
+		list, err := u.Images(c.ctx, true)
+		seesAll = err == nil
+		for _, i := range list {
+			images = append(images, i.GetName())
+		}
 	}
-	var queues []string
-	for _, q := range listed.GetQueues() {
-		queues = append(queues, q.GetName())
+	if names(accounting.ForQueue) {
+		listed, err := u.Queues(c.ctx, &pb.QueuesRequest{})
+		if err != nil {
+			return c.failErr(err)
+		}
+		for _, q := range listed.GetQueues() {
+			queues = append(queues, q.GetName())
+		}
 	}
 	for _, s := range policy.Unknown(queues, images) {
 		if s.Kind == accounting.ForImage && !seesAll {

@@ -122,6 +122,13 @@ func TestLimitsOfWhatIsGoneAreMarked(t *testing.T) {
 	f.do("badmin limit show").want(t, 0, f.policy.Text, note)
 	f.do("badmin policy show").has(t, 0, "# version 7", note)
 	f.do("badmin account show").want(t, 0, "", "No account found\n")
+	// What no limit names is not asked for.
+	f.policy.Text, f.listings = "limit queue=gone slots=1\n", 0
+	f.do("badmin limit show").want(t, 0, f.policy.Text, note[:strings.Index(note, "\n")+1])
+	f.policy.Text = "limit user=ada slots=1\n"
+	if f.do("badmin limit show").want(t, 0, f.policy.Text, ""); f.listings > 0 {
+		t.Error("images are asked for that no limit names")
+	}
 }
 
 func TestPolicyLog(t *testing.T) {

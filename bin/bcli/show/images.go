@@ -98,6 +98,7 @@ func ImageRecord(doc *JSON, i *pb.Image, st *Style) {
 	doc.String("DESCRIPTION", i.GetDescription())
 	doc.String("FILE", i.GetFile())
 	doc.String("SOURCE", i.GetSource())
+	doc.List("SIGNED_BY", i.GetSigned())
 	doc.String("ADDED", imageTime(i.GetAdded(), st))
 	doc.String("ADDED_BY", i.GetBy())
 	doc.String("REMOVED", imageTime(i.GetRemoved(), st))
@@ -149,6 +150,7 @@ func ImageLong(b []byte, i *pb.Image, st *Style) []byte {
 		line("Visible to", "its owner")
 	}
 	line("Added", st.CTime(i.GetAdded())+" by "+i.GetBy()+", from "+i.GetSource())
+	line("Signed by", strings.Join(i.GetSigned(), ", "))
 	if i.GetRemoved() != 0 {
 		line("Removed", st.CTime(i.Removed)+"; jobs still need it")
 	}

@@ -209,7 +209,7 @@ func ReasonText(r *pb.Reason) string {
 // NewReason is what a job waits for before any plan has looked at it.
 const NewReason = "New job is waiting for scheduling;"
 
-// Reasons are the lines of a pending job, never none.
+// Reasons are the lines of a job that waits, never none.
 func Reasons(j *pb.Job) []string {
 	if len(j.Reasons) == 0 {
 		return []string{NewReason}

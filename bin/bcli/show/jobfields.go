@@ -210,8 +210,9 @@ func killReason(j *pb.Job) string {
 	return ""
 }
 
+// pendReason is empty for a job that waits for nothing: one that has started may wait for its image.
 func pendReason(j *pb.Job) string {
-	if !pending(j) {
+	if !pending(j) && len(j.Reasons) == 0 {
 		return ""
 	}
 	return strings.Join(Reasons(j), " ")

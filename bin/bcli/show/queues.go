@@ -29,6 +29,16 @@ var QueueFields = []Field[*pb.Queue]{
 	{Name: "users", Width: 50, Value: qstr(func(q *pb.Queue) string { return everyone(q.Users) })},
 	{Name: "image", Width: 20, Value: qstr(func(q *pb.Queue) string { return q.Image })},
 	{Name: "container", Width: 10, Value: qstr(func(q *pb.Queue) string { return q.Container })},
+	{Name: "overlay_size", Width: 12, Size: true, Value: func(b []byte, q *pb.Queue, _ *Style, unit byte) []byte {
+		if q.OverlaySize <= 0 {
+			return b
+		}
+		return Bytes(b, q.OverlaySize, unit)
+	}},
+	{Name: "idle_after", Width: 10, Value: qseconds(func(q *pb.Queue) int64 { return q.IdleAfter })},
+	{Name: "idle_warn", Width: 10, Value: qseconds(func(q *pb.Queue) int64 { return q.IdleWarn })},
+	{Name: "idle_gpu_below", Width: 14, Value: qlimit(func(q *pb.Queue) int32 { return q.IdleGpuBelow })},
+	{Name: "idle_cpu_below", Width: 14, Value: qlimit(func(q *pb.Queue) int32 { return q.IdleCpuBelow })},
 	{Name: "reason", Width: 50, Value: qstr(func(q *pb.Queue) string { return q.Reason })},
 }
 
@@ -48,6 +58,16 @@ func qlimit(get func(*pb.Queue) int32) func([]byte, *pb.Queue, *Style, byte) []b
 	return func(b []byte, q *pb.Queue, _ *Style, _ byte) []byte {
 		if v := get(q); v > 0 {
 			return strconv.AppendInt(b, int64(v), 10)
+		}
+		return b
+	}
+}
+
+// qseconds is a time in ns, in seconds, with 0 as none.
+func qseconds(get func(*pb.Queue) int64) func([]byte, *pb.Queue, *Style, byte) []byte {
+	return func(b []byte, q *pb.Queue, _ *Style, _ byte) []byte {
+		if v := get(q); v > 0 {
+			return strconv.AppendInt(b, v/int64(time.Second), 10)
 		}
 		return b
 	}
@@ -177,6 +197,21 @@ func QueueLong(b []byte, q *pb.Queue) []byte {
 	}
 	if q.Image != "" {
 		b = append(append(append(b, "IMAGE:  "...), Clean(q.Image)...), '\n')
+	}
+	return queueSessions(b, q)
+}
+
+// queueSessions is what a queue's jobs may change of their images, and when its sessions count as idle.
+func queueSessions(b []byte, q *pb.Queue) []byte {
+	if q.OverlaySize > 0 {
+		b = append(append(append(b, "WRITABLE:  up to "...), limitSize(q.OverlaySize)...), '\n')
+	}
+	if q.IdleAfter > 0 {
+		b = append(b, "IDLE:  a session is warned after "+Span(time.Duration(q.IdleAfter))+" without use, and ended "+Span(time.Duration(q.IdleWarn))+" later\n"...)
+		b = append(b, "       (use is a key, a program beside it, an app, or "...)
+		b = strconv.AppendInt(b, int64(q.IdleGpuBelow), 10)
+		b = strconv.AppendInt(append(b, " % of its share of the GPU; without one, "...), int64(q.IdleCpuBelow), 10)
+		b = append(b, " % of its slots)\n"...)
 	}
 	return b
 }

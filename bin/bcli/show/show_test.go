@@ -158,6 +158,7 @@ func TestQueueLong(t *testing.T) {
 	q := &pb.Queue{
 		Name: "normal", Description: "For normal low priority jobs.", IsDefault: true, Priority: 30, Njobs: 2, Run: 2,
 		DefaultRunLimit: int64(time.Hour), MaxRunLimit: int64(12 * time.Hour), MaxMemory: 39 << 30 / 10, Exclusive: true,
+		OverlaySize: 200 << 20, IdleAfter: int64(time.Hour), IdleWarn: int64(10 * time.Minute), IdleGpuBelow: 5, IdleCpuBelow: 7,
 	}
 	same(t, string(QueueLong(nil, q)), `
 QUEUE: normal
@@ -188,7 +189,16 @@ SCHEDULING POLICIES:  FAIRSHARE  BACKFILL  EXCLUSIVE
 
 USERS: all
 HOSTS:  all
+WRITABLE:  up to 200 M
+IDLE:  a session is warned after 1 h without use, and ended 10 min later
+       (use is a key, a program beside it, an app, or 5 % of its share of the GPU; without one, 7 % of its slots)
 `)
+	f, err := ParseFormat(QueueFields, "overlay_size idle_after idle_warn idle_gpu_below idle_cpu_below")
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, strings.Join(strings.Fields(string(f.Row(nil, q, &Style{}))), " "), "200 Mbytes 3600 600 5 7")
+	same(t, strings.TrimSpace(string(f.Row(nil, &pb.Queue{}, &Style{}))), "- - - - -")
 }
 
 func host(name string, slots, used int32) *pb.Host {
@@ -324,6 +334,21 @@ func TestWhy(t *testing.T) {
 `)
 }
 
+// A job that is started waits for its image on the node, and says so wherever reasons are shown.
+func TestWhyOfAnImageThatIsFetched(t *testing.T) {
+	j := running()
+	j.Reasons = []*pb.Reason{{Kind: "image", Text: "PROV: the image python:3.11 is being fetched, 37 %", Nodes: []string{"gpu01"}}}
+	if got := string(Why(nil, &pb.WhyJob{Job: j}, style())); !strings.Contains(got, "\n  Is started on ") || !strings.Contains(got, ", and waits there: PROV: the image python:3.11 is being fetched, 37 %.\n") {
+		t.Errorf("bwhy: %q", got)
+	}
+	if got := pendReason(j); got != "PROV: the image python:3.11 is being fetched, 37 %;" {
+		t.Errorf("pend_reason: %q", got)
+	}
+	if got := string(jobsPendingRow(nil, j, style())); !strings.HasSuffix(got, "\n PROV: the image python:3.11 is being fetched, 37 %;\n") {
+		t.Errorf("bjobs -p: %q", got)
+	}
+}
+
 func TestCluster(t *testing.T) {
 	c := &pb.ClusterResponse{Name: "lab", Master: "ctl01", Version: "0.1.0", DefaultQueue: "normal", Params: []*pb.Param{
 		{Name: "LSF_UNIT_FOR_LIMITS", Value: "MB", Section: "conf"}, {Name: "LSB_SHAREDIR", Value: "/s", Section: "conf"},
@@ -429,5 +454,9 @@ func TestImages(t *testing.T) {
 	}
 	if got := FetchText(&pb.Job{}); got != "" {
 		t.Error(got)
+	}
+	long = string(ImageLong(nil, &pb.Image{Id: 3, Name: "x:1", Signed: []string{"Ada <ada@example.org> (8BE1)", "release.pem"}}, st))
+	if want := "Signed by:     Ada <ada@example.org> (8BE1), release.pem\n"; !strings.Contains(long, want) {
+		t.Errorf("%q is not in\n%s", want, long)
 	}
 }

@@ -88,6 +88,8 @@ func request(j *pb.Job) string {
 
 func notWaiting(j *pb.Job, st *Style) string {
 	switch {
+	case len(j.Reasons) > 0:
+		return "Is started on " + Clean(string(hostList(nil, j.Alloc, ' ', true))) + ", and waits there: " + Clean(strings.TrimSuffix(ReasonText(j.Reasons[0]), ";")) + "."
 	case j.State == "RUN":
 		return "Does not wait: it runs since " + string(st.time(nil, began(j))) + " on " + Clean(string(hostList(nil, j.Alloc, ' ', true))) + "."
 	case finished(j):
