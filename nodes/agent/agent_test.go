@@ -71,6 +71,9 @@ func newSite(t *testing.T) *site {
 		if ctx.Err() != nil {
 			t.Errorf("jobs could not be ended: %+v", s.agent.Hello().Attempts)
 		}
+		forgotten := func() bool { return len(s.agent.flock.keys()) == 0 }
+		for end := time.Now().Add(10 * time.Second); !forgotten() && time.Now().Before(end); time.Sleep(time.Millisecond) {
+		}
 		s.stop()
 		groups, err := s.agent.cgroups.List()
 		if err != nil || len(groups) > 0 {

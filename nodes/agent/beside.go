@@ -229,12 +229,15 @@ func (t *attempt) startServer() error {
 	return nil
 }
 
-// forgetServer is for the end of the attempt, whose group, and with it the server, is gone.
+// forgetServer is for the end of the attempt, whose group was killed, and with it the server.
 func (t *attempt) forgetServer() {
 	t.serving.Lock()
 	defer t.serving.Unlock()
-	if t.server != nil || t.restored {
-		t.a.flock.forget(t.key + besideSuffix)
+	switch {
+	case t.server != nil:
+		t.a.flock.forgetAfter(t.key+besideSuffix, t.server)
 		t.server = nil
+	case t.restored:
+		t.a.flock.discard(t.key + besideSuffix)
 	}
 }

@@ -297,10 +297,18 @@ func (f *flock) discard(key string) {
 		f.forget(key)
 		return
 	}
-	w := f.await(key)
+	f.forgetAfter(key, f.await(key))
+}
+
+// forgetAfter forgets an attempt when its end has come: until then its shepherd would keep it, and then for ever. If noded goes before,
+// the next one discards it.
+func (f *flock) forgetAfter(key string, exits <-chan exit) {
+	if f.ctx.Err() != nil {
+		return
+	}
 	f.wg.Go(func() {
 		select {
-		case <-w:
+		case <-exits:
 			f.forget(key)
 		case <-f.ctx.Done():
 		}

@@ -110,8 +110,14 @@ func Adopt(dir, key string) (wait func() (Exited, error), err error) {
 func awaitParent(pid int) (ticks uint64, parent int, err error) {
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
 		ticks, parent, err = ticksOf(pid)
-		if err != nil || parent == os.Getpid() || !dying(parent) || time.Now().After(deadline) {
+		if err != nil || parent == os.Getpid() || time.Now().After(deadline) {
 			return ticks, parent, err
+		}
+		if !dying(parent) {
+			// It may have gone in between, and then the job has its new parent by now.
+			if _, now, err := ticksOf(pid); err == nil && now == parent {
+				return ticks, parent, nil
+			}
 		}
 	}
 }
