@@ -116,8 +116,8 @@ type fetchKey struct {
 }
 
 // fetches is how far the images of attempts are, as their nodes have said last; nil for none.
-func (h *Hub) fetches() map[fetchKey]*pb.ImageFetch {
-	var out map[fetchKey]*pb.ImageFetch
+func (h *Hub) fetches() Fetches {
+	var out Fetches
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for id, l := range h.links {
@@ -126,7 +126,7 @@ func (h *Hub) fetches() map[fetchKey]*pb.ImageFetch {
 		}
 		for _, f := range l.beat.Load().Fetches {
 			if out == nil {
-				out = map[fetchKey]*pb.ImageFetch{}
+				out = Fetches{}
 			}
 			out[fetchKey{f.ID, f.Attempt}] = &pb.ImageFetch{Node: string(id), Done: f.Done, Total: f.Total}
 		}

@@ -116,7 +116,7 @@ type rows struct {
 	by       queue.Identity
 	priority map[string]int
 	reasons  bool
-	fetches  map[fetchKey]*pb.ImageFetch // of images that are on their way
+	fetches  Fetches
 }
 
 func (s *Server) newRows(by queue.Identity, reasons bool) rows {
@@ -136,7 +136,7 @@ func (r rows) find(from Engine, v queue.View, sel queue.Selection) (found []Foun
 		return nil, nil, err
 	}
 	for _, f := range running {
-		if r.fetch(f.Job, f.Element) != nil {
+		if r.fetches.of(f.Job, f.Element) != nil {
 			found = append(found, f)
 		}
 	}
@@ -144,21 +144,32 @@ func (r rows) find(from Engine, v queue.View, sel queue.Selection) (found []Foun
 	return found, slices.DeleteFunc(notFound, func(text string) bool { return !slices.Contains(missing, text) }), nil
 }
 
-// fetch is how far the image of an element is; nil unless it waits for it.
-func (r rows) fetch(j *queue.Job, e *queue.Element) *pb.ImageFetch {
-	if e.Attempt == nil || len(r.fetches) == 0 {
+// Fetches says which attempts wait for their image on a node, and how far it is, as the nodes said last.
+type Fetches map[fetchKey]*pb.ImageFetch
+
+// Fetches is how it is now.
+func (s *Server) Fetches() Fetches { return s.hub.fetches() }
+
+// of is nil for an element that does not wait for its image.
+func (f Fetches) of(j *queue.Job, e *queue.Element) *pb.ImageFetch {
+	if e.Attempt == nil || len(f) == 0 {
 		return nil
 	}
-	return r.fetches[fetchKey{j.ElementID(e.Index), e.Attempt.Number}]
+	return f[fetchKey{j.ElementID(e.Index), e.Attempt.Number}]
 }
 
-// fetchReason is why an element that is started does not run yet, with LSF's word for a job that waits for its host to be ready.
-func fetchReason(j *queue.Job, f *pb.ImageFetch) queue.Reason {
-	text := "PROV: the image " + j.Spec.Image + " is being fetched"
-	if f.Total > 0 {
-		text += fmt.Sprintf(", %d %%", 100*min(f.Done, f.Total)/f.Total)
+// Reason is why an element that is started does not run yet, with LSF's word for a job that waits for its host to be ready; false for
+// one that does not wait for its image.
+func (f Fetches) Reason(j *queue.Job, e *queue.Element) (r queue.Reason, waits bool) {
+	at := f.of(j, e)
+	if at == nil {
+		return queue.Reason{}, false
 	}
-	return queue.Reason{Kind: queue.ReasonImage, Text: text, Nodes: []nodes.ID{nodes.ID(f.Node)}}
+	text := "PROV: the image " + j.Spec.Image + " is being fetched"
+	if at.Total > 0 {
+		text += fmt.Sprintf(", %d %%", 100*min(at.Done, at.Total)/at.Total)
+	}
+	return queue.Reason{Kind: queue.ReasonImage, Text: text, Nodes: []nodes.ID{nodes.ID(at.Node)}}, true
 }
 
 func (r rows) page(v queue.View, ids []queue.ElementID, arrays bool) []*pb.Job {
@@ -209,8 +220,9 @@ func (r rows) each(v queue.View, ids []queue.ElementID, f func(j *queue.Job, ind
 
 func (r rows) row(v queue.View, j *queue.Job, e *queue.Element, spec *pb.Spec) *pb.Job {
 	p := wire.FromElement(j, e, spec, r.priority[j.Queue])
-	if p.Fetch = r.fetch(j, e); p.Fetch != nil && r.reasons {
-		p.Reasons = append(p.Reasons, wire.FromReason(fetchReason(j, p.Fetch)))
+	p.Fetch = r.fetches.of(j, e)
+	if reason, waits := r.fetches.Reason(j, e); waits && r.reasons {
+		p.Reasons = append(p.Reasons, wire.FromReason(reason))
 	}
 	if r.reasons && e.State.Pending() {
 		reasons, expected := v.Why(j, e)

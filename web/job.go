@@ -60,10 +60,10 @@ const (
 
 func (s *Server) showJob(w http.ResponseWriter, v *visit) error {
 	p := jobPage{CSRF: v.session.csrf}
-	zone := v.zone()
+	zone, fetches := v.zone(), s.Consoles.Fetches()
 	batch := false
 	name, err := v.named(func(q queue.View, j *queue.Job, e *queue.Element) {
-		p.jobRow = v.row(q, j, e, zone)
+		p.jobRow = v.row(q, j, e, zone, fetches)
 		p.Owner, p.Session = j.Owner.UID == v.by.UID, j.Spec.Interactive.HasPty()
 		p.Command, p.Note, p.Requested = j.Spec.Command, e.Note, requested(j)
 		if a := e.Attempt; a != nil {

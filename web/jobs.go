@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"fairslice/api"
 	"fairslice/nodes"
 	"fairslice/queue"
 )
@@ -52,7 +53,7 @@ func (s *Server) showAll(w http.ResponseWriter, v *visit) error {
 // listing shows what has not ended first, and of each kind the newest.
 func (v *visit) listing(w http.ResponseWriter, sel queue.Selection, all bool) error {
 	page := jobsPage{All: all, CSRF: v.session.csrf}
-	zone := v.zone()
+	zone, fetches := v.zone(), v.Consoles.Fetches()
 	var err error
 	v.Batch.View(func(q queue.View) {
 		found, _, selectErr := v.Batch.Select(q, sel, v.by)
@@ -64,7 +65,7 @@ func (v *visit) listing(w http.ResponseWriter, sel queue.Selection, all bool) er
 		for _, over := range []bool{false, true} {
 			for i := len(found) - 1; i >= 0 && len(page.Rows) < maxRows; i-- { // in the order of submission: no sorting while others wait
 				if f := found[i]; f.Element.State.Final() == over {
-					page.Rows = append(page.Rows, v.row(q, f.Job, f.Element, zone))
+					page.Rows = append(page.Rows, v.row(q, f.Job, f.Element, zone, fetches))
 				}
 			}
 		}
@@ -76,7 +77,7 @@ func (v *visit) listing(w http.ResponseWriter, sel queue.Selection, all bool) er
 }
 
 // row is made with the book held.
-func (v *visit) row(q queue.View, j *queue.Job, e *queue.Element, zone *time.Location) jobRow {
+func (v *visit) row(q queue.View, j *queue.Job, e *queue.Element, zone *time.Location, fetches api.Fetches) jobRow {
 	id := j.ElementID(e.Index)
 	r := jobRow{
 		ID: id.String(), Path: elementPath(id), Name: j.DisplayName(e.Index), User: j.Owner.User, State: e.State, Queue: j.Queue, Image: j.Spec.Image,
@@ -93,6 +94,9 @@ func (v *visit) row(q queue.View, j *queue.Job, e *queue.Element, zone *time.Loc
 	if e.State.Pending() {
 		reasons, expected := q.Why(j, e)
 		r.Reason, r.Expected = reasonLine(reasons), at(expected, zone)
+	}
+	if reason, waits := fetches.Reason(j, e); waits {
+		r.Reason = reason.Text
 	}
 	return r
 }

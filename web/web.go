@@ -40,11 +40,12 @@ type People interface {
 	Bearer(token string) (queue.Identity, error)
 }
 
-// Consoles reach into running jobs, for their owners.
+// Consoles reach into running jobs, for their owners, and know which of them still wait for their image.
 type Consoles interface {
 	Beside(ctx context.Context, by queue.Identity, job string, program queue.ExecOrder, rows, cols uint16) (*api.Console, error)
 	Takeover(ctx context.Context, by queue.Identity, job string, rows, cols uint16) (*api.Console, error)
 	Tail(ctx context.Context, by queue.Identity, job string, size int) (stdout, stderr []byte, err error)
+	Fetches() api.Fetches
 }
 
 // Apps are the network services of a running job. Open starts one if need be, and gives an address on another origin that
