@@ -1,6 +1,9 @@
 package nodes
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // ID is a node's name, unique in the cluster.
 type ID string
@@ -32,6 +35,7 @@ type Node struct {
 	Type        string      `json:"type,omitempty"`  // select[type==…], e.g. X86_64
 	Model       string      `json:"model,omitempty"` // of the CPU
 	MaxMemory   int64       `json:"max_memory,omitempty"`
+	Unenforced  []string    `json:"unenforced,omitempty"` // for people: what jobs are not kept from there, and why
 
 	UsedSlots       int         `json:"used_slots"`
 	UsedMemory      int64       `json:"used_memory"`
@@ -72,7 +76,8 @@ func (n *Node) Clone() *Node {
 // SameInventory says whether n and o are the same but for what is held on them.
 func (n *Node) SameInventory(o *Node) bool {
 	if n.ID != o.ID || n.State() != o.State() || n.Slots != o.Slots || n.Memory != o.Memory || n.Consumables != o.Consumables ||
-		n.Type != o.Type || n.Model != o.Model || n.MaxMemory != o.MaxMemory || n.Excess != o.Excess || len(n.GPUs) != len(o.GPUs) {
+		n.Type != o.Type || n.Model != o.Model || n.MaxMemory != o.MaxMemory || n.Excess != o.Excess || len(n.GPUs) != len(o.GPUs) ||
+		!slices.Equal(n.Unenforced, o.Unenforced) {
 		return false
 	}
 	for i := range n.GPUs {
@@ -110,7 +115,7 @@ func (n *Node) Resize(inv Node) {
 	n.Slots, n.Excess.Slots = atLeast(inv.Slots, n.UsedSlots)
 	n.Memory, n.Excess.Memory = atLeast(inv.Memory, n.UsedMemory)
 	n.Consumables, n.Excess.Consumables = atLeastConsumables(inv.Consumables, n.UsedConsumables)
-	n.Type, n.Model, n.BootID, n.MaxMemory = inv.Type, inv.Model, inv.BootID, inv.MaxMemory
+	n.Type, n.Model, n.BootID, n.MaxMemory, n.Unenforced = inv.Type, inv.Model, inv.BootID, inv.MaxMemory, inv.Unenforced
 	old := map[string]GPU{}
 	had := n.GPUs
 	for _, g := range had {

@@ -1973,6 +1973,7 @@ type Node struct {
 	ExcessSlots       int32                  `protobuf:"varint,20,opt,name=excess_slots,json=excessSlots,proto3" json:"excess_slots,omitempty"`
 	ExcessMemory      int64                  `protobuf:"varint,21,opt,name=excess_memory,json=excessMemory,proto3" json:"excess_memory,omitempty"`
 	ExcessConsumables string                 `protobuf:"bytes,22,opt,name=excess_consumables,json=excessConsumables,proto3" json:"excess_consumables,omitempty"`
+	Unenforced        []string               `protobuf:"bytes,23,rep,name=unenforced,proto3" json:"unenforced,omitempty"` // for people: what jobs are not kept from there, and why
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -2159,6 +2160,13 @@ func (x *Node) GetExcessConsumables() string {
 		return x.ExcessConsumables
 	}
 	return ""
+}
+
+func (x *Node) GetUnenforced() []string {
+	if x != nil {
+		return x.Unenforced
+	}
+	return nil
 }
 
 var File_fairslice_v1_types_proto protoreflect.FileDescriptor
@@ -2368,7 +2376,7 @@ const file_fairslice_v1_types_proto_rawDesc = "" +
 	"\bunfenced\x18\v \x01(\tR\bunfenced\x12\x16\n" +
 	"\x06parent\x18\f \x01(\tR\x06parent\x12\x1a\n" +
 	"\bfraction\x18\r \x01(\x05R\bfraction\x12\x16\n" +
-	"\x06holder\x18\x0e \x01(\tR\x06holder\"\xfa\x04\n" +
+	"\x06holder\x18\x0e \x01(\tR\x06holder\"\x9a\x05\n" +
 	"\x04Node\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05alive\x18\x02 \x01(\bR\x05alive\x12\x16\n" +
@@ -2395,7 +2403,10 @@ const file_fairslice_v1_types_proto_rawDesc = "" +
 	"max_memory\x18\x13 \x01(\x03R\tmaxMemory\x12!\n" +
 	"\fexcess_slots\x18\x14 \x01(\x05R\vexcessSlots\x12#\n" +
 	"\rexcess_memory\x18\x15 \x01(\x03R\fexcessMemory\x12-\n" +
-	"\x12excess_consumables\x18\x16 \x01(\tR\x11excessConsumablesB\x15Z\x13fairslice/api/pb;pbb\x06proto3"
+	"\x12excess_consumables\x18\x16 \x01(\tR\x11excessConsumables\x12\x1e\n" +
+	"\n" +
+	"unenforced\x18\x17 \x03(\tR\n" +
+	"unenforcedB\x15Z\x13fairslice/api/pb;pbb\x06proto3"
 
 var (
 	file_fairslice_v1_types_proto_rawDescOnce sync.Once

@@ -92,7 +92,7 @@ func FromNode(n *nodes.Node) *pb.Node {
 	return &pb.Node{
 		Id: string(n.ID), Alive: n.Alive, Closed: n.Closed, Reason: n.Reason, ClosedBy: n.ClosedBy, Since: Nanos(n.Since), BootId: n.BootID,
 		Slots: int32(n.Slots), Memory: n.Memory, Gpus: each(n.GPUs, fromGPU), Consumables: string(n.Consumables), Type: n.Type, Model: n.Model, MaxMemory: n.MaxMemory,
-		UsedSlots: int32(n.UsedSlots), UsedMemory: n.UsedMemory, UsedConsumables: string(n.UsedConsumables), Holders: int32(n.Holders), Taken: n.Taken,
+		UsedSlots: int32(n.UsedSlots), UsedMemory: n.UsedMemory, UsedConsumables: string(n.UsedConsumables), Holders: int32(n.Holders), Taken: n.Taken, Unenforced: n.Unenforced,
 		ExcessSlots: int32(n.Excess.Slots), ExcessMemory: n.Excess.Memory, ExcessConsumables: string(n.Excess.Consumables),
 	}
 }
@@ -102,7 +102,7 @@ func ToNode(p *pb.Node) nodes.Node {
 	return nodes.Node{
 		ID: nodes.ID(p.GetId()), Alive: p.GetAlive(), Closed: p.GetClosed(), Reason: p.GetReason(), ClosedBy: p.GetClosedBy(), Since: Time(p.GetSince()), BootID: p.GetBootId(),
 		Slots: int(p.GetSlots()), Memory: p.GetMemory(), GPUs: each(p.GetGpus(), toGPU), Consumables: nodes.Consumables(p.GetConsumables()), Type: p.GetType(), Model: p.GetModel(), MaxMemory: p.GetMaxMemory(),
-		UsedSlots: int(p.GetUsedSlots()), UsedMemory: p.GetUsedMemory(), UsedConsumables: nodes.Consumables(p.GetUsedConsumables()), Holders: int(p.GetHolders()), Taken: p.GetTaken(),
+		UsedSlots: int(p.GetUsedSlots()), UsedMemory: p.GetUsedMemory(), UsedConsumables: nodes.Consumables(p.GetUsedConsumables()), Holders: int(p.GetHolders()), Taken: p.GetTaken(), Unenforced: p.GetUnenforced(),
 		Excess: nodes.Excess{Slots: int(p.GetExcessSlots()), Memory: p.GetExcessMemory(), Consumables: nodes.Consumables(p.GetExcessConsumables())},
 	}
 }

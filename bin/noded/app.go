@@ -89,11 +89,11 @@ func run(ctx context.Context, cfg *etc.Config, stopJobs bool, log *slog.Logger) 
 	// The connection outlives ctx by the end of the jobs, where that is asked for.
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
-	guard := openPorts(n, log)
+	guard, portsOpen := openPorts(n, log)
 	a, err := agent.New(life, agent.Config{
 		Dir: cmp.Or(n.RunDir, n.StateDir), Overlays: filepath.Join(n.StateDir, "overlays"), Shepherd: filepath.Join(bin, "shepherd"), Enter: filepath.Join(bin, "enter"),
 		Apptainer: cfg.Container.Apptainer, Version: version, Inventory: inventory(n, gpus),
-		GPUs: agentGPUs, Images: kept, Ports: portsOf(guard), BindHome: cfg.Container.BindHome, BindCWD: cfg.Container.BindCWD,
+		GPUs: agentGPUs, Images: kept, Ports: portsOf(guard), PortsOpen: portsOpen, BindHome: cfg.Container.BindHome, BindCWD: cfg.Container.BindCWD,
 		CgroupParent: n.CgroupParent, Interval: cfg.TerminateInterval, SwitchUser: os.Geteuid() == 0,
 		Logger: log.With("service", "agent", "node", n.Name),
 	})

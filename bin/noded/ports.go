@@ -12,27 +12,27 @@ import (
 	"fairslice/nodes/portguard"
 )
 
-// openPorts gives what keeps the ports of each user's jobs from the other users of this machine; nil, and why in the log, where
-// nothing does. Where noded is not root there are no others: all jobs are of one user.
-func openPorts(n etc.Node, log *slog.Logger) *portguard.Guard {
+// openPorts gives what keeps the ports of each user's jobs from the other users of this machine; nil, and why, where nothing does.
+// Where noded is not root there are no others: all jobs are of one user.
+func openPorts(n etc.Node, log *slog.Logger) (g *portguard.Guard, why string) {
 	if os.Geteuid() != 0 {
-		return nil
+		return nil, ""
 	}
 	g, err := portguard.Open(n.StateDir, log.With("service", "ports"))
-	if err == nil && n.GuardPorts {
-		return g
-	}
-	why := "guard_ports is false"
-	if n.GuardPorts {
+	switch {
+	case err == nil && n.GuardPorts:
+		return g, ""
+	case n.GuardPorts:
 		why = err.Error()
+	default:
+		why = "guard_ports is false"
 	}
-	log.Warn("not enforced on this node", "what", "other users of this machine can connect to the ports of jobs: "+why)
 	if err == nil { // what it has left from when it was true
 		if err := g.Look(nil, time.Now()); err != nil {
 			log.Error("guarded ports not opened", "error", err)
 		}
 	}
-	return nil
+	return nil, why
 }
 
 // portsOf is what the agent gets of it.

@@ -34,6 +34,7 @@ type Config struct {
 	GPUs         *GPUs             // nil on a node without
 	Images       *imagecache.Cache // of the catalogue
 	Ports        Ports             // nil: ports of jobs are open to all users of this machine
+	PortsOpen    string            // then why, where there are other users
 	BindHome     bool
 	BindCWD      bool
 	CgroupParent string
@@ -121,6 +122,9 @@ func (a *Agent) Unenforced() []string {
 	}
 	if why := a.cgroups.CannotDeny(); a.cfg.GPUs != nil && a.cfg.GPUs.Deny != nil && why != "" {
 		out = append(out, "devices of other GPUs are not closed to jobs: "+why)
+	}
+	if a.cfg.PortsOpen != "" {
+		out = append(out, "other users of the machine can connect to the ports of jobs: "+a.cfg.PortsOpen)
 	}
 	if !a.cfg.SwitchUser {
 		out = append(out, "not root: every job runs as the user who started noded")

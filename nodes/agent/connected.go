@@ -12,7 +12,7 @@ func (a *Agent) Hello() queue.Hello {
 	if err != nil {
 		a.cfg.Logger.Error("inventory is incomplete", "error", err)
 	}
-	n.BootID = a.bootID
+	n.BootID, n.Unenforced = a.bootID, a.Unenforced()
 	h := queue.Hello{Node: n, Version: a.cfg.Version}
 	a.mu.Lock()
 	defer a.mu.Unlock()

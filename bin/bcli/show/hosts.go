@@ -3,6 +3,7 @@ package show
 import (
 	"sort"
 	"strconv"
+	"strings"
 
 	"fairslice/api/pb"
 )
@@ -36,6 +37,7 @@ var HostFields = []Field[*pb.Host]{
 	}},
 	{Name: "consumables", Width: 30, Value: hstr(func(h *pb.Host) string { return h.GetNode().GetConsumables() })},
 	{Name: "version", Width: 12, Value: hstr(func(h *pb.Host) string { return h.Version })},
+	{Name: "unenforced", Width: 60, Value: hstr(func(h *pb.Host) string { return strings.Join(h.GetNode().GetUnenforced(), "; ") })},
 }
 
 // DefaultHostFormat is what bhosts -json prints without -o.
@@ -149,6 +151,12 @@ func HostLong(b []byte, h *pb.Host) []byte {
 			b = append(append(b, " by "...), Clean(n.ClosedBy)...)
 		}
 		b = append(b, '\n')
+	}
+	for i, what := range n.GetUnenforced() {
+		if i == 0 {
+			b = append(b, "\n NOT ENFORCED:\n"...)
+		}
+		b = append(append(append(b, "  "...), Clean(what)...), '\n')
 	}
 	if len(n.GetGpus()) > 0 {
 		b = append(append(b, "\n GPUS:\n"...), GPUHeader...)

@@ -212,6 +212,10 @@ gpu01              ok              -      4      2      2      0      0      0
 gpu02              closed          -      4      4      4      0      0      0
 `)
 	same(t, string(HostRow(nil, full, true)), "gpu02              closed_Full     -      4      4      4      0      0      0\n")
+	full.Node.Unenforced = []string{"no cgroups", "not root"}
+	if got := string(HostLong(nil, full)); !strings.HasSuffix(got, "\n NOT ENFORCED:\n  no cgroups\n  not root\n") {
+		t.Errorf("bhosts -l says %s", got)
+	}
 	full.Node.Closed = true
 	if got := HostStatus(full); got != "closed_Adm" {
 		t.Error(got)
