@@ -70,6 +70,13 @@ func (m *memory) restoreImages(b *queue.Book) error {
 	return b.Images.Restore(list, requests, last, lastRequest)
 }
 
+// committed is how often Commit was called.
+func (m *memory) committed() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.commits
+}
+
 func (m *memory) Commit(_ context.Context, b *engine.Batch) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -79,18 +79,18 @@ func TestOnlySumsOfGPUsAreWritten(t *testing.T) {
 		s := newSite(t)
 		s.do([]string{"join", "a=8"})
 		s.store.rest()
-		before := s.store.commits
+		before := s.store.committed()
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if s.store.commits != before {
-			t.Errorf("%d commits without GPUs", s.store.commits-before)
+		if s.store.committed() != before {
+			t.Errorf("%d commits without GPUs", s.store.committed()-before)
 		}
 		s.do([]string{"join", "b=8,gpu=1"})
 		s.store.rest()
-		before = s.store.commits
+		before = s.store.committed()
 		time.Sleep(time.Hour + time.Second)
 		synctest.Wait()
-		if got := s.store.commits - before; got != 60 {
+		if got := s.store.committed() - before; got != 60 {
 			t.Errorf("%d commits in an hour of nothing, want one a minute", got)
 		}
 		s.store.fails([]string{"stale"})

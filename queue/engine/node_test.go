@@ -550,7 +550,7 @@ func TestHeartbeatsAreSeenAndNotStored(t *testing.T) {
 		s.do(strings.Fields("join a=1"))
 		s.do(strings.Fields("submit ada"))
 		synctest.Wait()
-		before := s.store.commits
+		before := s.store.committed()
 		id := queue.ElementID{Job: 1}
 		s.e.NodeHeartbeat("a", queue.Heartbeat{Load1: 1.5, Usage: []queue.AttemptUsage{{ID: id, Attempt: 1, Usage: queue.Usage{Memory: 7}}, {ID: id, Attempt: 2}}})
 		s.e.View(func(v queue.View) {
@@ -558,7 +558,7 @@ func TestHeartbeatsAreSeenAndNotStored(t *testing.T) {
 				t.Errorf("got %+v", el.Attempt.Usage)
 			}
 		})
-		if s.store.commits != before {
+		if s.store.committed() != before {
 			t.Error("a heartbeat was stored")
 		}
 		s.stop()

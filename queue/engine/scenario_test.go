@@ -199,7 +199,7 @@ func (s *site) do(words []string) (string, bool) {
 		s.store.fails(strings.Split(args[0], ","))
 		return "", true
 	case "commits":
-		return strconv.Itoa(s.store.commits), true
+		return strconv.Itoa(s.store.committed()), true
 	default:
 		out, err := s.e.Control(ctx, control(verb, args))
 		return outcomes(out, err)
