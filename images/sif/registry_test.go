@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/sylabs/sif/v2/pkg/integrity"
@@ -81,8 +82,9 @@ func TestPull(t *testing.T) {
 	base := packTar(t, busyboxFiles(t)...)
 	files := ociLayout(t, runtime.GOARCH, gz, base, top)
 	last := "sha256:" + hexSum(gz(t, top))
-	absent := true
-	r := newRegistry(t, "team/tool", files, func(digest string) bool { return absent && digest == last })
+	var absent atomic.Bool
+	absent.Store(true)
+	r := newRegistry(t, "team/tool", files, func(digest string) bool { return absent.Load() && digest == last })
 	as := nobody(t)
 	cache, dir := openDir(t), openDir(t)
 	if as != nil {
@@ -105,7 +107,7 @@ func TestPull(t *testing.T) {
 	if left := leftovers(t, dir); len(left) > 0 {
 		t.Errorf("left behind: %q", left)
 	}
-	absent = false
+	absent.Store(false)
 	got, err := Pull(context.Background(), r.url(t, "team/tool:latest"), dst, true, o)
 	if err != nil {
 		t.Fatal(err)
