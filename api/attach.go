@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net/http"
 	"time"
 
 	"connectrpc.com/connect"
@@ -69,9 +68,7 @@ func (u *users) Attach(ctx context.Context, stream *connect.BidiStream[pb.Attach
 	go func() { defer close(read); s.read(inner) }()
 	err = s.follow(ctx)
 	cancel()
-	if control, ok := ctx.Value(keyControl).(*http.ResponseController); ok {
-		_ = control.SetReadDeadline(time.Unix(1, 0)) // wakes read; fails only when the connection is gone
-	}
+	wakeReader(ctx)
 	<-read
 	return err
 }

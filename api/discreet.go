@@ -36,7 +36,7 @@ func (d *discretion) add(c *images.Catalogue, by queue.Identity, s *queue.Spec) 
 		return
 	}
 	i := c.Get(s.ImageID) // nil when it was removed, and no job that is known needs it
-	if i == nil || !i.VisibleTo(images.Viewer{User: by.User, GIDs: append([]int{by.GID}, by.Groups...)}) {
+	if i == nil || !i.VisibleTo(by.Viewer()) {
 		d.names = append(d.names, s.Image)
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net/http"
-	"time"
 
 	"connectrpc.com/connect"
 
@@ -55,9 +53,7 @@ func (u *users) Exec(ctx context.Context, stream *connect.BidiStream[pb.ExecRequ
 		err = context.Cause(ctx)
 	}
 	pipe.Close()
-	if control, ok := ctx.Value(keyControl).(*http.ResponseController); ok {
-		_ = control.SetReadDeadline(time.Unix(1, 0)) // wakes passInput; fails only when the connection is gone
-	}
+	wakeReader(ctx)
 	<-read
 	return err
 }

@@ -174,11 +174,11 @@ func (f Fetches) Reason(j *queue.Job, e *queue.Element) (r queue.Reason, waits b
 
 func (r rows) page(v queue.View, ids []queue.ElementID, arrays bool) []*pb.Job {
 	out := make([]*pb.Job, 0, len(ids))
-	r.each(v, ids, func(j *queue.Job, index int, spec *pb.Spec) {
+	r.each(v, ids, func(j *queue.Job, index int, spec *pb.Spec, d discretion) {
 		if arrays {
 			out = append(out, wire.FromArray(j, spec, r.priority[j.Queue]))
 		} else if e := j.Element(index); e != nil {
-			out = append(out, r.row(v, j, e, spec))
+			out = append(out, r.row(v, j, e, spec, d))
 		}
 	})
 	return out
@@ -186,12 +186,12 @@ func (r rows) page(v queue.View, ids []queue.ElementID, arrays bool) []*pb.Job {
 
 func (r rows) why(v queue.View, ids []queue.ElementID) []*pb.WhyJob {
 	out := make([]*pb.WhyJob, 0, len(ids))
-	r.each(v, ids, func(j *queue.Job, index int, spec *pb.Spec) {
+	r.each(v, ids, func(j *queue.Job, index int, spec *pb.Spec, d discretion) {
 		e := j.Element(index)
 		if e == nil {
 			return
 		}
-		w := &pb.WhyJob{Job: r.row(v, j, e, spec), PlannedAt: wire.Nanos(v.PlannedAt())}
+		w := &pb.WhyJob{Job: r.row(v, j, e, spec, d), PlannedAt: wire.Nanos(v.PlannedAt())}
 		if e.State == queue.Pend {
 			w.Ahead = int32(v.Ahead(j, e))
 		}
@@ -200,28 +200,30 @@ func (r rows) why(v queue.View, ids []queue.ElementID) []*pb.WhyJob {
 	return out
 }
 
-// each calls f for the jobs that are still there. The elements of an array share one spec message.
-func (r rows) each(v queue.View, ids []queue.ElementID, f func(j *queue.Job, index int, spec *pb.Spec)) {
+// each calls f for the jobs that are still there. The elements of an array share one spec message, and what is not told of them.
+func (r rows) each(v queue.View, ids []queue.ElementID, f func(j *queue.Job, index int, spec *pb.Spec, d discretion)) {
 	book := v.Book()
 	var last *queue.Job
 	var spec *pb.Spec
+	var d discretion
 	for _, id := range ids {
 		j := book.Jobs[id.Job]
 		if j == nil {
 			continue
 		}
 		if j != last {
-			last, spec = j, wire.FromSpec(j.Spec)
-			discreet(book, r.by, j).spec(spec)
+			last, spec, d = j, wire.FromSpec(j.Spec), discreet(book, r.by, j)
+			d.spec(spec)
 		}
-		f(j, id.Index, spec)
+		f(j, id.Index, spec, d)
 	}
 }
 
-func (r rows) row(v queue.View, j *queue.Job, e *queue.Element, spec *pb.Spec) *pb.Job {
+func (r rows) row(v queue.View, j *queue.Job, e *queue.Element, spec *pb.Spec, d discretion) *pb.Job {
 	p := wire.FromElement(j, e, spec, r.priority[j.Queue])
 	p.Fetch = r.fetches.of(j, e)
-	if reason, waits := r.fetches.Reason(j, e); waits && r.reasons {
+	if p.Fetch != nil && r.reasons {
+		reason, _ := r.fetches.Reason(j, e)
 		p.Reasons = append(p.Reasons, wire.FromReason(reason))
 	}
 	if r.reasons && e.State.Pending() {
@@ -234,6 +236,6 @@ func (r rows) row(v queue.View, j *queue.Job, e *queue.Element, spec *pb.Spec) *
 			p.Turn = wire.FromPriority(turn)
 		}
 	}
-	discreet(v.Book(), r.by, j).row(p)
+	d.row(p)
 	return p
 }

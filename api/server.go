@@ -145,6 +145,13 @@ func (s *Server) streaming(ctx context.Context) (lasting context.Context, done f
 	}
 }
 
+// wakeReader ends what waits for the client's next message, before the handler of a call returns. It fails only when the connection is gone.
+func wakeReader(ctx context.Context) {
+	if control, ok := ctx.Value(keyControl).(*http.ResponseController); ok {
+		_ = control.SetReadDeadline(time.Unix(1, 0))
+	}
+}
+
 // until is ctx that ends with stop, too.
 func until(ctx context.Context, stop <-chan struct{}) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -158,3 +158,8 @@ type Identity struct {
 	Shell  string `json:"shell,omitempty"`
 	Admin  bool   `json:"-"` // may act on others' jobs; decided at each call
 }
+
+// Viewer is the user as the catalogue of images knows one.
+func (i Identity) Viewer() images.Viewer {
+	return images.Viewer{User: i.User, GIDs: append([]int{i.GID}, i.Groups...)}
+}

@@ -20,7 +20,7 @@ import (
 func owners(t *testing.T) (c *cluster, ada, bob *person) {
 	t.Helper()
 	if _, err := exec.LookPath("apptainer"); err != nil {
-		t.Skip("needs apptainer")
+		t.Fatal("needs apptainer: make setup installs it")
 	}
 	c, a, b := people(t)
 	found := 0

@@ -123,7 +123,7 @@ func files(t *testing.T, d *Depot, dir string) []string {
 func needsSquashfs(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("mksquashfs"); err != nil {
-		t.Skip("needs mksquashfs (squashfs-tools)")
+		t.Fatal("needs mksquashfs (squashfs-tools): make setup installs it")
 	}
 }
 

@@ -9,11 +9,6 @@ import (
 	"fairslice/queue"
 )
 
-// viewer is a user as the catalogue knows one.
-func viewer(id queue.Identity) images.Viewer {
-	return images.Viewer{User: id.User, GIDs: append([]int{id.GID}, id.Groups...)}
-}
-
 // Images lists the images that a caller may see; all is for administrators, and shows everybody's and those that were
 // removed while jobs need them.
 func (e *Engine) Images(by queue.Identity, all bool) ([]*images.Image, error) {
@@ -25,7 +20,7 @@ func (e *Engine) Images(by queue.Identity, all bool) ([]*images.Image, error) {
 	if all {
 		return e.book.Images.All(), nil
 	}
-	return e.book.Images.List(viewer(by)), nil
+	return e.book.Images.List(by.Viewer()), nil
 }
 
 // Image finds what a name stands for to the caller. Administrators find everything by its full name.
@@ -40,7 +35,7 @@ func (e *Engine) image(by queue.Identity, name string) (*images.Image, error) {
 	if err != nil {
 		return nil, Refusal{err.Error()}
 	}
-	if i := e.book.Images.Find(ref, viewer(by)); i != nil {
+	if i := e.book.Images.Find(ref, by.Viewer()); i != nil {
 		return i, nil
 	}
 	if by.Admin {
@@ -219,7 +214,7 @@ func (e *Engine) findImage(s *queue.Spec, owner queue.Identity) error {
 	if err != nil {
 		return Refusal{err.Error()}
 	}
-	i := e.book.Images.Find(ref, viewer(owner))
+	i := e.book.Images.Find(ref, owner.Viewer())
 	if _, err := e.cfg().imageFile(s.Image); err == nil && (i == nil || i.Ref.Owner != owner.User) {
 		return nil
 	}
